@@ -1,0 +1,11 @@
+/* duration.h - "500ms", "10s", "2m", "1h", "1.5s"; a bare number is seconds. */
+#ifndef PAWL_DURATION_H
+#define PAWL_DURATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ns. False for anything else: a sign, spaces, an unknown unit, no digits, more than 10 years. */
+bool duration_parse(const char *text, int64_t *ns);
+
+#endif

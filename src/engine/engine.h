@@ -1,0 +1,167 @@
+/* engine.h - the contract between the core, which decides when, and an engine, which knows how to speak to one kind of
+ * store. An engine exports one symbol, its ops table; it never names the core.
+ *
+ * Every operation is called with the client locked, on whatever thread drives the loop; every event is told in that
+ * same context, inside an operation or from a watch or timer of the loop. An engine may tell an event before the
+ * operation that caused it has returned.
+ *
+ * The life of a claim, as the engine sees it:
+ *
+ *   acquire --> granted --> renew* --> release --> released      the engine has forgotten the claim
+ *      |           |-----> gone                                  forgotten: do not release
+ *      |-----> refused                                           forgotten
+ *      |-- cancel --> refused(PAWL_CANCELLED), or granted if that was faster
+ *
+ * The core owns the claim's memory and keeps it until the engine has forgotten it. */
+#ifndef PAWL_ENGINE_H
+#define PAWL_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/url.h"
+#include "../base/why.h"
+#include "../loop/loop.h"
+#include "pawl.h"
+
+struct engine;
+
+/* One request for one lock. Filled by the core, read by the engine; constant while the engine knows the claim. */
+struct claim {
+        const char *name; /* checked: see base/name.h */
+        size_t name_length;
+        uint64_t uid[2];  /* fresh and random for each acquire: the identity of the attempt and of its grant */
+        int64_t ttl;      /* ns, as all times below loop.h */
+        int64_t delay;    /* lock-delay after a failure, 0: none */
+        uint64_t age;     /* of the transaction it belongs to, 0: none */
+        uint32_t mode;    /* enum pawl_mode */
+        uint32_t max_holders; /* 0: any number */
+        bool wait;        /* enqueue if it is not free; else refuse with PAWL_BUSY */
+        bool detached;    /* outlives us: nothing but its ttl ends it */
+        bool blocking;    /* a thread will sleep in instant->sleep for it */
+        const char *note; /* "" if none */
+        void *part;       /* the engine's own part: engine->claim_size bytes, zeroed before acquire */
+};
+
+/* What a grant is. The token is told at the grant, never earlier, also where the store numbers claims as they queue. */
+struct grant {
+        uint64_t token;  /* > 0 and < 2^63 */
+        int64_t sent_at; /* loop time before the request was sent by which the store began to count the lease */
+};
+
+/* One question by somebody who looks at the store; the engine calls entry for each line, then answered once. */
+struct inquiry {
+        const char *name; /* or prefix, for list: "" for all */
+        void (*entry)(struct inquiry *, const struct pawl_entry *);
+        void (*answered)(struct inquiry *, int code, const char *why);
+};
+
+/* What an engine tells. why is a sentence, or NULL where the code says it all; borrowed for the call. */
+struct engine_events {
+        void (*granted)(void *core, struct claim *, const struct grant *);
+        void (*refused)(void *core, struct claim *, int code, const char *why);
+        /* PAWL_OK: the lease counts from sent_at again. Anything else: not renewed now, the lock may still be ours. */
+        void (*renewed)(void *core, struct claim *, int code, int64_t sent_at);
+        void (*released)(void *core, struct claim *, int code); /* PAWL_OK, PAWL_LOST, PAWL_IN_DOUBT */
+        void (*gone)(void *core, struct claim *, int reason);   /* enum pawl_reason: the store says it is not ours */
+        void (*asked)(void *core, struct claim *);
+};
+
+/* What the core lends an engine. */
+struct engine_host {
+        struct loop *loop;
+        const struct engine_events *events;
+        void *core;        /* first argument of the events */
+        const char *owner; /* who we are, for others to read */
+        void (*log)(const struct engine_host *, int level, const char *text);
+        void *log_arg;
+        /* The ops for a scheme, for engines made of engines. NULL, and why, if there are none. */
+        const struct engine_ops *(*find)(const char *scheme, struct pawl_why *why);
+};
+
+/* Optional, for a store in memory: answers at once, without the loop, without a system call, without allocating. */
+struct engine_instant {
+        /* Takes the lock if it is free and nobody waits. PAWL_OK and *grant; PAWL_BUSY: not taken, the claim is
+         * unknown to the engine and acquire may follow; another error: likewise. now is the loop's time. */
+        int (*acquire)(struct engine *, struct claim *, int64_t now, struct grant *grant);
+        /* Gives a held claim back: PAWL_OK, PAWL_LOST; forgotten either way. */
+        int (*release)(struct engine *, struct claim *, int64_t now);
+        /* For a claim with blocking set, after acquire: sleeps until there may be news or until the time given.
+         * Called with the client *unlocked*. Then look, with the client locked, tells the events. */
+        void (*sleep)(struct engine *, struct claim *, int64_t until);
+        void (*look)(struct engine *, struct claim *);
+};
+
+/* Optional: inspection. Each asks inquiry->name and answers through the inquiry. */
+struct engine_inspect {
+        void (*list)(struct engine *, struct inquiry *);    /* every holder of the names with that prefix */
+        void (*show)(struct engine *, struct inquiry *);    /* holders and queue of one name */
+        void (*history)(struct engine *, struct inquiry *); /* its past owners, the latest first */
+        void (*break_)(struct engine *, struct inquiry *);  /* cuts the holders off */
+        void (*ask)(struct engine *, struct inquiry *);     /* asks the holders to yield */
+};
+
+/* Optional: leases that outlive the process, as words. */
+struct engine_leases {
+        /* The word for a held, detached claim: letters, digits and [._:-], at most PAWL_LEASE_MAX bytes. */
+        int (*word)(struct engine *, const struct claim *, char *word, size_t size);
+        /* Reads the name and ttl out of a word (name needs PAWL_NAME_MAX + 1 bytes). Then adopt takes the lease up for
+         * a claim made with them: granted with the lease's token, or refused with PAWL_LOST. Told before it returns
+         * where there is no I/O. */
+        int (*read)(struct engine *, const char *word, char *name, int64_t *ttl, struct pawl_why *why);
+        void (*adopt)(struct engine *, struct claim *, const char *word);
+};
+
+/* ops->abi: raised with every change to this header, url.h, why.h or loop.h; a module of another is refused. */
+enum { ENGINE_ABI = 1 };
+
+struct engine_ops {
+        const char *name;
+        size_t size;       /* of the engine's own struct, which begins with struct engine; zeroed before open */
+        size_t claim_size; /* of its part of a claim, if open does not say otherwise */
+
+        /* Reads the URL's options, refuses what it does not know, starts what it needs. Never waits for a store. */
+        int (*open)(struct engine *, const struct url *, struct pawl_why *why);
+        /* Also after a failed open. Claims still known are forgotten without an event. */
+        void (*close)(struct engine *);
+
+        void (*acquire)(struct engine *, struct claim *);
+        void (*cancel)(struct engine *, struct claim *);
+        /* Compare-and-extend, all in one batch if the store can; renewed for each of them. Never re-creates. */
+        void (*renew)(struct engine *, struct claim *const *, size_t n);
+        /* Compare-and-delete; no renewal of this claim is sent after it. Retried in the background until confirmed or
+         * pointless; a claim whose reply is overdue may be answered with PAWL_IN_DOUBT. */
+        void (*release)(struct engine *, struct claim *);
+
+        const struct engine_instant *instant;
+        const struct engine_inspect *inspect;
+        const struct engine_leases *leases;
+};
+
+/* An open engine: the first member of each engine's own struct. Set by whoever opens it, before open. */
+struct engine {
+        const struct engine_ops *ops;
+        const struct engine_host *host;
+        size_t claim_size;     /* ops->claim_size, or what open set: a decorator has that of its inner engine */
+        uint32_t capabilities; /* enum pawl_capability, set by open */
+};
+
+/* The one symbol of a module: const struct engine_module pawl_module. */
+struct engine_module {
+        uint32_t abi;         /* ENGINE_ABI */
+        uint32_t unused;
+        const char *version;  /* PAWL_VERSION: a module fits the library it was built with */
+        const struct engine_ops *ops;
+};
+
+/* registry.c: which scheme is which engine. */
+const struct engine_ops *engine_find(const char *scheme, struct pawl_why *why);
+int engine_info(size_t index, struct pawl_engine_info *info);
+
+/* Opens and closes what engine_find found: allocates ops->size, sets the head, calls open. */
+int engine_open(const struct engine_ops *ops, const struct engine_host *host, const struct url *url,
+                struct engine **engine, struct pawl_why *why);
+void engine_close(struct engine *engine);
+
+#endif

@@ -1,0 +1,91 @@
+/* loop.h - now, timers, readiness, random, wake: the only place that knows the time. epoll, one timerfd on
+ * CLOCK_BOOTTIME and one eventfd behind one descriptor. Not thread-safe, but for loop_wait and loop_wake: whoever
+ * calls must own the loop. All times are ns on CLOCK_BOOTTIME, which counts while the machine sleeps, as leases do. */
+#ifndef PAWL_LOOP_H
+#define PAWL_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MS INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+#define NEVER INT64_MAX
+
+struct loop;
+
+/* Where time and chance come from: the machine, or a simulator. */
+struct loop_source {
+        int64_t (*now)(void *arg);
+        void (*random)(void *arg, void *bytes, size_t size);
+        void *arg;
+};
+
+struct timer {
+        int64_t at;   /* when it is due; valid while it is set */
+        size_t place; /* in the heap, from 1; 0: not set */
+        void (*fire)(struct timer *);
+};
+
+struct watch {
+        int fd;
+        uint32_t events; /* EPOLLIN, ... */
+        void (*ready)(struct watch *, uint32_t events);
+};
+
+struct loop {
+        struct loop_source source;
+        struct timer **heap; /* the earliest at [1] */
+        size_t timers;
+        size_t heap_room;
+        int64_t armed; /* what the timerfd is set to; NEVER: nothing */
+        int epoll_fd;  /* -1 in a simulator: timers only */
+        int timer_fd;
+        int wake_fd;
+        bool woken; /* a wake is in the eventfd */
+        struct watch **batch; /* the watches of the turn being dispatched, so that one may be removed meanwhile */
+        size_t batched;
+};
+
+/* 0, or an errno. source NULL: the machine's clock and random numbers, with descriptors; else timers only. */
+int loop_init(struct loop *loop, const struct loop_source *source);
+void loop_close(struct loop *loop);
+
+static inline int64_t loop_now(const struct loop *loop)
+{
+        return loop->source.now(loop->source.arg);
+}
+
+static inline void loop_random(const struct loop *loop, void *bytes, size_t size)
+{
+        loop->source.random(loop->source.arg, bytes, size);
+}
+
+/* Sets, or moves, a timer. 0, or ENOMEM and it is as it was; moving a set timer never fails. */
+int loop_set(struct loop *loop, struct timer *timer, int64_t at);
+void loop_unset(struct loop *loop, struct timer *timer);
+/* Makes room for n timers at once, so that the next loop_set of so many cannot fail. */
+int loop_reserve(struct loop *loop, size_t n);
+/* When the earliest timer is due; NEVER if none is set. */
+int64_t loop_next(const struct loop *loop);
+
+/* 0 or an errno. Changing a watch: set ->events, then loop_rewatch (which adds it again if its descriptor was closed
+ * and opened under us). */
+int loop_watch(struct loop *loop, struct watch *watch);
+int loop_rewatch(struct loop *loop, struct watch *watch);
+void loop_unwatch(struct loop *loop, struct watch *watch);
+
+/* Sleeps until something is ready, a timer is due or loop_wake was called, at most until the time given. The one call
+ * that may run while another thread owns the loop; it only sleeps. */
+void loop_wait(struct loop *loop, int64_t until);
+/* Makes a loop_wait return; from any thread. */
+void loop_wake(struct loop *loop);
+/* Does everything that is due now, without sleeping. Returns how many timers fired and watches were ready. */
+size_t loop_turn(struct loop *loop);
+/* Readable when loop_turn has something to do. */
+static inline int loop_fd(const struct loop *loop)
+{
+        return loop->epoll_fd;
+}
+
+#endif
