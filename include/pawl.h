@@ -76,7 +76,7 @@ typedef struct pawl_lock pawl_lock;     /* one claim on one name: waiting, held,
         X(DENIED, 40, "permission denied")                                                                             \
         X(NO_ENGINE, 41, "no engine for that URL")                                                                     \
         X(CORRUPT, 42, "the store's data are damaged")                                                                 \
-        X(VERSION, 43, "the store was written by another version")
+        X(OTHER_VERSION, 43, "the store was written by another version")
 
 enum pawl_error {
 #define PAWL_ERROR_ENUM(name, number, text) PAWL_##name = (number),
