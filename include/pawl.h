@@ -109,9 +109,9 @@ enum pawl_level { PAWL_LOG_ERROR = 0, PAWL_LOG_WARNING = 1, PAWL_LOG_INFO = 2, P
 typedef void pawl_log_fn(int level, const char *text, void *arg);
 
 struct pawl_open_options {
-        uint32_t size;  /* sizeof(struct pawl_open_options) */
-        uint32_t drive; /* enum pawl_drive */
-        uint32_t flags; /* none yet: 0 */
+        uint32_t size;      /* sizeof(struct pawl_open_options) */
+        uint32_t drive;     /* enum pawl_drive */
+        uint32_t flags;     /* none yet: 0 */
         uint32_t log_level; /* the least urgent level that is logged */
         int64_t ttl_ms;     /* default ttl of this client's locks; 0: the URL's ttl=, else 10 s */
         const char *owner;  /* who we are, for others to read; NULL: "host:pid:program" */
@@ -138,18 +138,18 @@ PAWL_EXPORT const char *pawl_url(const pawl_client *client);
 PAWL_EXPORT const char *pawl_owner(const pawl_client *client);
 
 enum pawl_capability {
-        PAWL_CAN_SHARE = 1u << 0,    /* PAWL_SHARED */
-        PAWL_CAN_LIMIT = 1u << 1,    /* max_holders */
-        PAWL_CAN_QUEUE = 1u << 2,    /* waiters are served first come, first served */
-        PAWL_CAN_DELAY = 1u << 3,    /* delay_ms */
-        PAWL_CAN_DETACH = 1u << 4,   /* PAWL_DETACH, pawl_lease, pawl_adopt */
-        PAWL_CAN_INSPECT = 1u << 5,  /* pawl_list, pawl_show */
-        PAWL_CAN_BREAK = 1u << 6,    /* pawl_break */
-        PAWL_CAN_ASK = 1u << 7,      /* pawl_ask */
-        PAWL_CAN_HISTORY = 1u << 8,  /* past owners in pawl_show */
-        PAWL_SEES_DEATH = 1u << 9,   /* a holder's death frees the lock before its ttl ends */
+        PAWL_CAN_SHARE = 1u << 0,      /* PAWL_SHARED */
+        PAWL_CAN_LIMIT = 1u << 1,      /* max_holders */
+        PAWL_CAN_QUEUE = 1u << 2,      /* waiters are served first come, first served */
+        PAWL_CAN_DELAY = 1u << 3,      /* delay_ms */
+        PAWL_CAN_DETACH = 1u << 4,     /* PAWL_DETACH, pawl_lease, pawl_adopt */
+        PAWL_CAN_INSPECT = 1u << 5,    /* pawl_list, pawl_show */
+        PAWL_CAN_BREAK = 1u << 6,      /* pawl_break */
+        PAWL_CAN_ASK = 1u << 7,        /* pawl_ask */
+        PAWL_CAN_HISTORY = 1u << 8,    /* past owners in pawl_show */
+        PAWL_SEES_DEATH = 1u << 9,     /* a holder's death frees the lock before its ttl ends */
         PAWL_TOKEN_DURABLE = 1u << 10, /* tokens go on growing when the store loses all its data */
-        PAWL_CAN_AGE = 1u << 11      /* the age of a claim is kept in the store (deadlock policies) */
+        PAWL_CAN_AGE = 1u << 11        /* the age of a claim is kept in the store (deadlock policies) */
 };
 PAWL_EXPORT uint32_t pawl_capabilities(const pawl_client *client);
 
@@ -182,7 +182,7 @@ enum { PAWL_FOREVER = 0, PAWL_NO_WAIT = -1 };
 
 enum pawl_lock_flag {
         PAWL_NO_RENEW = 1u << 0, /* a fixed lease: it ends after ttl_ms */
-        PAWL_DETACH = 1u << 1    /* implies PAWL_NO_RENEW; the lock outlives the handle and the process: see pawl_lease */
+        PAWL_DETACH = 1u << 1 /* implies PAWL_NO_RENEW; the lock outlives the handle and the process: see pawl_lease */
 };
 
 /* The lock is lost. Runs once, on the private thread or inside pawl_dispatch; may use async calls and pawl_check. */
@@ -343,9 +343,9 @@ PAWL_EXPORT int pawl_stats(pawl_client *client, struct pawl_stats *stats);
 
 struct pawl_engine_info {
         const char *scheme;
-        const char *summary;  /* one line: what it is */
-        const char *promise;  /* one line: what it promises, and under which fault it does not */
-        const char *missing;  /* NULL if it can be opened; else why not, and what to install */
+        const char *summary; /* one line: what it is */
+        const char *promise; /* one line: what it promises, and under which fault it does not */
+        const char *missing; /* NULL if it can be opened; else why not, and what to install */
 };
 /* The index-th engine; PAWL_NOT_FOUND past the last. Static text. */
 PAWL_EXPORT int pawl_engine(size_t index, struct pawl_engine_info *info);

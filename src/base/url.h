@@ -21,13 +21,13 @@ struct url_option {
 };
 
 struct url {
-        char *text;          /* owns all below */
-        const char *scheme;  /* lower case */
-        const char *user;    /* NULL if none, as for password */
+        char *text;         /* owns all below */
+        const char *scheme; /* lower case */
+        const char *user;   /* NULL if none, as for password */
         const char *password;
-        const char *path;    /* "" if none; with its leading slash */
-        const char *whole;   /* the URL as given, for clients that read it themselves (libpq): a secret */
-        const char *shown;   /* the URL without its password, for people and children */
+        const char *path;  /* "" if none; with its leading slash */
+        const char *whole; /* the URL as given, for clients that read it themselves (libpq): a secret */
+        const char *shown; /* the URL without its password, for people and children */
         struct url_host hosts[URL_HOSTS_MAX];
         struct url_option options[URL_OPTIONS_MAX];
         uint32_t host_count;

@@ -31,17 +31,17 @@ struct engine;
 struct claim {
         const char *name; /* checked: see base/name.h */
         size_t name_length;
-        uint64_t uid[2];  /* fresh and random for each acquire: the identity of the attempt and of its grant */
-        int64_t ttl;      /* ns, as all times below loop.h */
-        int64_t delay;    /* lock-delay after a failure, 0: none */
-        uint64_t age;     /* of the transaction it belongs to, 0: none */
-        uint32_t mode;    /* enum pawl_mode */
+        uint64_t uid[2];      /* fresh and random for each acquire: the identity of the attempt and of its grant */
+        int64_t ttl;          /* ns, as all times below loop.h */
+        int64_t delay;        /* lock-delay after a failure, 0: none */
+        uint64_t age;         /* of the transaction it belongs to, 0: none */
+        uint32_t mode;        /* enum pawl_mode */
         uint32_t max_holders; /* 0: any number */
-        bool wait;        /* enqueue if it is not free; else refuse with PAWL_BUSY */
-        bool detached;    /* outlives us: nothing but its ttl ends it */
-        bool blocking;    /* a thread will sleep in instant->sleep for it */
-        const char *note; /* "" if none */
-        void *part;       /* the engine's own part: engine->claim_size bytes, zeroed before acquire */
+        bool wait;            /* enqueue if it is not free; else refuse with PAWL_BUSY */
+        bool detached;        /* outlives us: nothing but its ttl ends it */
+        bool blocking;        /* a thread will sleep in instant->sleep for it */
+        const char *note;     /* "" if none */
+        void *part;           /* the engine's own part: engine->claim_size bytes, zeroed before acquire */
 };
 
 /* What a grant is. The token is told at the grant, never earlier, also where the store numbers claims as they queue. */
@@ -149,9 +149,9 @@ struct engine {
 
 /* The one symbol of a module: const struct engine_module pawl_module. */
 struct engine_module {
-        uint32_t abi;         /* ENGINE_ABI */
+        uint32_t abi; /* ENGINE_ABI */
         uint32_t unused;
-        const char *version;  /* PAWL_VERSION: a module fits the library it was built with */
+        const char *version; /* PAWL_VERSION: a module fits the library it was built with */
         const struct engine_ops *ops;
 };
 

@@ -42,7 +42,7 @@ struct loop {
         int epoll_fd;  /* -1 in a simulator: timers only */
         int timer_fd;
         int wake_fd;
-        bool woken; /* a wake is in the eventfd */
+        bool woken;           /* a wake is in the eventfd */
         struct watch **batch; /* the watches of the turn being dispatched, so that one may be removed meanwhile */
         size_t batched;
 };
