@@ -1,0 +1,155 @@
+# tap.sh - TAP for shell tests. Source it; every check is a sentence; end with done_testing.
+#
+#       . "$TAP_SH"
+#       ok "a free lock is taken" "$PAWL" run x true
+#       not_ok "a held one is not" "$PAWL" run --no-wait x true
+#       status 125 "an unknown option is a usage error" "$PAWL" run --nonsense x true
+#       is "the token is printed" "$("$PAWL" acquire x)" 7
+#       like "the message names the lock" "$message" "*orders/42*"
+#       skip "why" "sentence"
+#       done_testing
+#
+# After ok, not_ok and status: $output and $errors hold what the command wrote, $code its status.
+# $scratch is a fresh directory, removed at the end with every process that was given to `later PID`.
+
+tap_count=0
+tap_failed=0
+tap_pids=
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/pawl-test.XXXXXX") || exit 99
+echo "TAP version 13"
+
+tap_cleanup() {
+        for tap_pid in $tap_pids; do
+                kill -KILL "$tap_pid" 2>/dev/null
+        done
+        rm -rf "$scratch"
+}
+trap tap_cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# later PID: kill it when the test ends, however it ends.
+later() {
+        tap_pids="$tap_pids $1"
+}
+
+note() {
+        printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+pass() {
+        tap_count=$((tap_count + 1))
+        echo "ok $tap_count - $1"
+}
+
+fail() {
+        tap_count=$((tap_count + 1))
+        tap_failed=$((tap_failed + 1))
+        echo "not ok $tap_count - $1"
+        shift
+        [ $# -eq 0 ] || note "$@"
+}
+
+# skip WHY SENTENCE. "missing: ..." for a server or an engine that should be there.
+skip() {
+        tap_count=$((tap_count + 1))
+        echo "ok $tap_count - $2 # SKIP $1"
+}
+
+# Runs a command, keeping what it wrote and its status.
+capture() {
+        code=0
+        "$@" >"$scratch/.output" 2>"$scratch/.errors" || code=$?
+        output=$(cat "$scratch/.output")
+        errors=$(cat "$scratch/.errors")
+}
+
+tap_show() {
+        note "command: $*"
+        note "status: $code"
+        [ -z "$output" ] || note "stdout: $output"
+        [ -z "$errors" ] || note "stderr: $errors"
+}
+
+ok() {
+        tap_sentence=$1
+        shift
+        capture "$@"
+        if [ "$code" -eq 0 ]; then pass "$tap_sentence"; else fail "$tap_sentence"; tap_show "$@"; fi
+}
+
+not_ok() {
+        tap_sentence=$1
+        shift
+        capture "$@"
+        if [ "$code" -ne 0 ]; then pass "$tap_sentence"; else fail "$tap_sentence"; tap_show "$@"; fi
+}
+
+# status EXPECTED SENTENCE COMMAND...
+status() {
+        tap_expected=$1
+        tap_sentence=$2
+        shift 2
+        capture "$@"
+        if [ "$code" -eq "$tap_expected" ]; then
+                pass "$tap_sentence"
+        else
+                fail "$tap_sentence" "expected status: $tap_expected"
+                tap_show "$@"
+        fi
+}
+
+# is SENTENCE ACTUAL EXPECTED
+is() {
+        if [ "$2" = "$3" ]; then
+                pass "$1"
+        else
+                fail "$1" "actual:   $2"
+                note "expected: $3"
+        fi
+}
+
+# like SENTENCE ACTUAL PATTERN (of case)
+like() {
+        case $2 in
+        $3) pass "$1" ;;
+        *)
+                fail "$1" "actual:   $2"
+                note "expected: $3"
+                ;;
+        esac
+}
+
+unlike() {
+        case $2 in
+        $3)
+                fail "$1" "actual:       $2"
+                note "not expected: $3"
+                ;;
+        *) pass "$1" ;;
+        esac
+}
+
+# eventually SENTENCE COMMAND...: true within 10 s.
+eventually() {
+        tap_sentence=$1
+        shift
+        tap_tries=0
+        while [ $tap_tries -lt 200 ]; do
+                capture "$@"
+                if [ "$code" -eq 0 ]; then
+                        pass "$tap_sentence"
+                        return
+                fi
+                sleep 0.05
+                tap_tries=$((tap_tries + 1))
+        done
+        fail "$tap_sentence"
+        tap_show "$@"
+}
+
+done_testing() {
+        echo "1..$tap_count"
+        [ "$tap_failed" -eq 0 ]
+        exit
+}

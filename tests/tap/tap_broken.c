@@ -1,0 +1,108 @@
+/* tap_broken.c - tests that fail in every way a test can, for tap_test.sh. */
+#include "tap.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TEST(passes)
+{
+        CHECK(1 == 1);
+        CHECK_INT(2, 2);
+        CHECK_STR("a", "a");
+        CHECK_STR(NULL, NULL);
+        CHECK_MEM("abc", "abd", 2);
+        CHECK_HAS("haystack", "stack");
+        CHECK_NULL(NULL);
+}
+
+TEST(fails_with_integers)
+{
+        CHECK_INT(41, 42);
+}
+
+TEST(fails_with_strings)
+{
+        CHECK_STR("left", "right");
+        CHECK_STR(NULL, "right");
+}
+
+TEST(fails_and_goes_on)
+{
+        CHECK(1 == 2);
+        NOTE("reached");
+}
+
+TEST(fails_and_ends)
+{
+        REQUIRE(1 == 2);
+        NOTE("not reached");
+}
+
+TEST(crashes)
+{
+        CHECK(true);
+        raise(SIGSEGV);
+}
+
+TEST_WITHIN(1, hangs)
+{
+        pause();
+}
+
+TEST(exits)
+{
+        _exit(3);
+}
+
+TEST(skips)
+{
+        SKIP("there is no %s", "moon");
+}
+
+TEST(fails_in_a_child)
+{
+        pid_t child = fork();
+
+        if (child == 0) {
+                CHECK(1 == 2);
+                _exit(0);
+        }
+        waitpid(child, NULL, 0);
+}
+
+static void *check_on_a_thread(void *arg)
+{
+        (void)arg;
+        CHECK(1 == 2);
+        return NULL;
+}
+
+TEST(fails_on_a_thread)
+{
+        pthread_t thread;
+
+        REQUIRE(pthread_create(&thread, NULL, check_on_a_thread, NULL) == 0);
+        pthread_join(thread, NULL);
+}
+
+TEST(leaves_a_directory)
+{
+        char path[500];
+
+        snprintf(path, sizeof(path), "%s/file", tap_directory());
+        fclose(fopen(path, "w"));
+        NOTE("directory %s", tap_directory());
+        raise(SIGKILL);
+}
+
+TEST(leaves_a_process)
+{
+        pid_t child = fork();
+
+        if (child == 0)
+                pause();
+        NOTE("process %d", (int)child);
+}
