@@ -111,6 +111,8 @@ struct engine_leases {
          * where there is no I/O. */
         int (*read)(struct engine *, const char *word, char *name, int64_t *ttl, struct pawl_why *why);
         void (*adopt)(struct engine *, struct claim *, const char *word);
+        /* Forgets a held, detached claim without touching the store and without an event. */
+        void (*forget)(struct engine *, struct claim *);
 };
 
 /* ops->abi: raised with every change to this header, url.h, why.h or loop.h; a module of another is refused. */

@@ -1,0 +1,548 @@
+/* core.c - the life of a lock: from the claim to the grant, and to its end. Renewal is in renew.c. */
+#include "core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lease.h"
+
+/* A handle that was given back rests before it is used again, so that a second release of it is seen for what it is. */
+enum { SPARES_RESTING = 8, SPARES_KEPT = 1024 };
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+#define TO(state) (1u << LOCK_##state)
+
+static const uint16_t moves[LOCK_STATES] = {
+        [LOCK_FREE] = TO(WAITING),
+        [LOCK_WAITING] = TO(HELD) | TO(REFUSED),
+        [LOCK_HELD] = TO(UNCERTAIN) | TO(RELEASING) | TO(LOST) | TO(OVER),
+        [LOCK_UNCERTAIN] = TO(HELD) | TO(RELEASING) | TO(LOST) | TO(OVER),
+        [LOCK_RELEASING] = TO(OVER),
+        [LOCK_LOST] = TO(OVER),
+        [LOCK_REFUSED] = TO(OVER),
+        [LOCK_OVER] = TO(FREE),
+};
+
+bool core_moves(enum lock_state from, enum lock_state to)
+{
+        return from < LOCK_STATES && to < LOCK_STATES && (moves[from] >> to & 1);
+}
+
+void core_move(struct pawl_lock *lock, enum lock_state to)
+{
+        assert(core_moves(lock->state, to));
+        lock->core->stats.waiting += (to == LOCK_WAITING) - (uint64_t)(lock->state == LOCK_WAITING);
+        lock->state = (uint8_t)to;
+}
+
+static bool held(const struct pawl_lock *lock)
+{
+        return lock->state == LOCK_HELD || lock->state == LOCK_UNCERTAIN;
+}
+
+void core_raise(struct pawl_lock *lock, enum notice notice)
+{
+        if (!lock->notices)
+                list_append(&lock->core->notices, &lock->noticed);
+        lock->notices |= notice;
+}
+
+struct pawl_lock *core_notice(struct core *core, uint32_t *notices)
+{
+        struct pawl_lock *lock;
+
+        if (list_empty(&core->notices))
+                return NULL;
+        lock = list_first(&core->notices, struct pawl_lock, noticed);
+        list_remove(&lock->noticed);
+        *notices = lock->notices;
+        lock->notices = 0;
+        return lock;
+}
+
+/* ---- the pool -------------------------------------------------------------------------------------------------- */
+
+static void timer_due(struct timer *timer);
+
+void core_init(struct core *core, struct loop *loop)
+{
+        memset(core, 0, sizeof(*core));
+        core->loop = loop;
+        list_init(&core->classes);
+        list_init(&core->used);
+        list_init(&core->spare);
+        list_init(&core->notices);
+}
+
+static void lock_destroy(struct pawl_lock *lock)
+{
+        loop_unset(lock->core->loop, &lock->timer);
+        list_remove(&lock->term);
+        list_remove(&lock->noticed);
+        list_remove(&lock->listed);
+        renew_forget(lock);
+        free(lock->long_name);
+        free(lock);
+}
+
+static void destroy_all(struct list *list)
+{
+        while (!list_empty(list))
+                lock_destroy(list_first(list, struct pawl_lock, listed));
+}
+
+void core_free(struct core *core)
+{
+        destroy_all(&core->used);
+        destroy_all(&core->spare);
+        while (!list_empty(&core->classes)) {
+                struct ttl_class *class = list_first(&core->classes, struct ttl_class, listed);
+
+                loop_unset(core->loop, &class->timer);
+                list_remove(&class->listed);
+                free(class);
+        }
+        free(core->batch);
+}
+
+static struct pawl_lock *lock_new(struct core *core)
+{
+        size_t head = (sizeof(struct pawl_lock) + 15) & ~(size_t)15;
+        struct pawl_lock *lock = calloc(1, head + core->engine->claim_size);
+
+        if (!lock)
+                return NULL;
+        lock->core = core;
+        lock->claim.part = (char *)lock + head;
+        lock->timer.fire = timer_due;
+        list_init(&lock->term);
+        list_init(&lock->listed);
+        list_init(&lock->noticed);
+        return lock;
+}
+
+static struct pawl_lock *lock_reuse(struct core *core)
+{
+        struct pawl_lock *lock = list_first(&core->spare, struct pawl_lock, listed);
+        size_t from = offsetof(struct pawl_lock, notices);
+
+        list_remove(&lock->listed);
+        core->spares--;
+        memset((char *)lock + from, 0, offsetof(struct pawl_lock, long_name) - from);
+        lock->token = 0;
+        lock->valid_until = lock->sent_at = lock->granted_at = 0;
+        memset(lock->claim.part, 0, core->engine->claim_size);
+        return lock;
+}
+
+static bool set_name(struct pawl_lock *lock, const char *name, size_t length)
+{
+        char *room = lock->name;
+
+        if (length >= LOCK_NAME_ROOM) {
+                room = lock->long_name = malloc(length + 1);
+                if (!room)
+                        return false;
+        }
+        memcpy(room, name, length);
+        room[length] = '\0';
+        lock->claim.name = room;
+        lock->claim.name_length = length;
+        return true;
+}
+
+struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
+{
+        struct pawl_lock *lock = core->spares > SPARES_RESTING ? lock_reuse(core) : lock_new(core);
+
+        if (!lock)
+                return NULL;
+        list_append(&core->used, &lock->listed);
+        if (!set_name(lock, name, length)) {
+                lock_destroy(lock);
+                return NULL;
+        }
+        loop_random(core->loop, lock->claim.uid, sizeof(lock->claim.uid));
+        lock->note[0] = '\0';
+        lock->claim.note = lock->note;
+        return lock;
+}
+
+void core_settle(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+
+        if (lock->owned || lock->known || lock->notices || lock->running || lock->sleeper)
+                return;
+        if (lock->state != LOCK_OVER) {
+                if (lock->state != LOCK_REFUSED && lock->state != LOCK_LOST)
+                        return;
+                core_move(lock, LOCK_OVER);
+        }
+        core_move(lock, LOCK_FREE);
+        renew_forget(lock);
+        free(lock->long_name);
+        lock->long_name = NULL;
+        list_remove(&lock->listed);
+        if (core->spares >= SPARES_KEPT) {
+                lock_destroy(lock);
+                return;
+        }
+        list_append(&core->spare, &lock->listed);
+        core->spares++;
+}
+
+/* ---- acquire --------------------------------------------------------------------------------------------------- */
+
+static void refuse(struct pawl_lock *lock, int code, const char *why)
+{
+        loop_unset(lock->core->loop, &lock->timer);
+        core_move(lock, LOCK_REFUSED);
+        lock->status = (int16_t)code;
+        if (lock->why)
+                why_set(lock->why, code, "%s", why ? why : pawl_strerror(code));
+        core_count_refusal(lock->core, code);
+        core_raise(lock, NOTICE_GRANTED);
+}
+
+static void hold(struct pawl_lock *lock, const struct grant *grant, int64_t now)
+{
+        if (lock->timer.place)
+                loop_unset(lock->core->loop, &lock->timer);
+        core_move(lock, LOCK_HELD);
+        lock->status = PAWL_OK;
+        lock->token = grant->token;
+        lock->sent_at = grant->sent_at;
+        lock->valid_until = lease_end(grant->sent_at, lock->claim.ttl);
+        lock->granted_at = now;
+        core_count_grant(lock, now);
+        renew_begin(lock);
+        core_raise(lock, NOTICE_GRANTED);
+}
+
+/* True if the question is settled, one way or the other. */
+static bool acquire_now(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+        const struct engine_instant *instant = core->engine->ops->instant;
+        struct grant grant;
+        int code;
+
+        if (!instant)
+                return false;
+        code = instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
+        if (code == PAWL_OK) {
+                lock->known = true;
+                lock->sampled = (++core->tick & 15) == 0;
+                hold(lock, &grant, lock->sampled ? loop_now(core->loop) : lock->started_at);
+                return true;
+        }
+        if (code == PAWL_BUSY && lock->claim.wait)
+                return false;
+        refuse(lock, code, NULL);
+        return true;
+}
+
+void core_acquire(struct pawl_lock *lock, int64_t wait)
+{
+        struct core *core = lock->core;
+
+        lock->started_at = loop_now(core->loop);
+        core_move(lock, LOCK_WAITING);
+        if (renew_prepare(lock) != PAWL_OK) {
+                refuse(lock, PAWL_NO_MEMORY, NULL);
+                return;
+        }
+        if (acquire_now(lock))
+                return;
+        if (wait != NEVER && loop_set(core->loop, &lock->timer, lock->started_at + wait) != 0) {
+                refuse(lock, PAWL_NO_MEMORY, NULL);
+                return;
+        }
+        lock->known = true;
+        core->engine->ops->acquire(core->engine, &lock->claim);
+}
+
+void core_adopt(struct pawl_lock *lock, const char *word)
+{
+        struct core *core = lock->core;
+
+        lock->started_at = loop_now(core->loop);
+        core_move(lock, LOCK_WAITING);
+        if (renew_prepare(lock) != PAWL_OK) {
+                refuse(lock, PAWL_NO_MEMORY, NULL);
+                return;
+        }
+        lock->known = true;
+        core->engine->ops->leases->adopt(core->engine, &lock->claim, word);
+}
+
+/* The caller's time is up whether or not the store answers: what it says afterwards is cleaned up behind him. */
+void core_cancel(struct pawl_lock *lock, bool timed_out)
+{
+        struct core *core = lock->core;
+
+        if (lock->state != LOCK_WAITING)
+                return;
+        lock->timed_out = timed_out;
+        if (lock->again) /* between two attempts: the engine has nothing to cancel */
+                lock->again = false;
+        else
+                core->engine->ops->cancel(core->engine, &lock->claim);
+        if (lock->state == LOCK_WAITING)
+                refuse(lock, timed_out ? PAWL_TIMEOUT : PAWL_CANCELLED, NULL);
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+static void let_go(struct pawl_lock *lock)
+{
+        struct engine *engine = lock->core->engine;
+
+        if (!lock->known)
+                return;
+        if (lock->claim.detached) { /* somebody else may have renewed it by its word */
+                lock->known = false;
+                engine->ops->leases->forget(engine, &lock->claim);
+        } else {
+                engine->ops->release(engine, &lock->claim);
+        }
+}
+
+void core_lose(struct pawl_lock *lock, int reason, int64_t now)
+{
+        renew_end(lock);
+        core_move(lock, LOCK_LOST);
+        lock->reason = (int16_t)reason;
+        core_count_end(lock, now);
+        lock->core->stats.lost++;
+        core_raise(lock, NOTICE_LOST);
+        let_go(lock);
+        if (lock->renew_wanted && !lock->renewing) {
+                lock->renew_wanted = false;
+                lock->renew_status = PAWL_LOST;
+                core_raise(lock, NOTICE_RENEWED);
+        }
+}
+
+bool core_holds(struct pawl_lock *lock, int64_t now)
+{
+        if (!held(lock))
+                return false;
+        if (now < lock->valid_until)
+                return true;
+        core_lose(lock, PAWL_REASON_EXPIRED, now);
+        return false;
+}
+
+static void finish_release(struct pawl_lock *lock, int code)
+{
+        if (lock->timer.place)
+                loop_unset(lock->core->loop, &lock->timer);
+        core_move(lock, LOCK_OVER);
+        lock->release_status = (int16_t)code;
+        if (code == PAWL_OK)
+                lock->core->stats.released++;
+        core_raise(lock, NOTICE_RELEASED);
+}
+
+static void release_held(struct pawl_lock *lock, int64_t now)
+{
+        struct core *core = lock->core;
+        const struct engine_instant *instant = core->engine->ops->instant;
+        int code;
+
+        renew_end(lock); /* no renewal is sent after the release */
+        core_count_end(lock, now);
+        if (instant) {
+                code = instant->release(core->engine, &lock->claim, now);
+                lock->known = false;
+                if (code == PAWL_LOST)
+                        core->stats.lost++;
+                finish_release(lock, code);
+                return;
+        }
+        core_move(lock, LOCK_RELEASING);
+        (void)!loop_set(core->loop, &lock->timer,
+                        lock->valid_until); /* without it the engine's own answer is awaited */
+        core->engine->ops->release(core->engine, &lock->claim);
+}
+
+static void release_waiting(struct pawl_lock *lock)
+{
+        core_cancel(lock, false);
+        if (lock->state == LOCK_REFUSED)
+                finish_release(lock, PAWL_CANCELLED);
+        else /* the grant was faster */
+                core_release(lock);
+}
+
+void core_release(struct pawl_lock *lock)
+{
+        int64_t now = loop_now(lock->core->loop);
+
+        if (lock->state == LOCK_WAITING)
+                release_waiting(lock);
+        else if (core_holds(lock, now))
+                release_held(lock, now);
+        else
+                finish_release(lock, lock->state == LOCK_LOST ? PAWL_LOST : PAWL_CANCELLED);
+}
+
+void core_forget(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+
+        if (held(lock)) {
+                renew_end(lock);
+                core_count_end(lock, loop_now(core->loop));
+                lock->known = false;
+                core->engine->ops->leases->forget(core->engine, &lock->claim);
+                core_move(lock, LOCK_OVER);
+        }
+        core_settle(lock);
+}
+
+void core_renew(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+        struct claim *claim = &lock->claim;
+
+        lock->renew_wanted = true;
+        if (lock->renewing)
+                return;
+        if (!core_holds(lock, loop_now(core->loop))) {
+                if (lock->renew_wanted) {
+                        lock->renew_wanted = false;
+                        lock->renew_status = PAWL_LOST;
+                        core_raise(lock, NOTICE_RENEWED);
+                }
+                return;
+        }
+        lock->renewing = true;
+        core->engine->ops->renew(core->engine, &claim, 1);
+}
+
+/* One timer serves both ends: a wait that is over, a release that nobody confirmed. */
+static void timer_due(struct timer *timer)
+{
+        struct pawl_lock *lock = container_of(timer, struct pawl_lock, timer);
+
+        if (lock->state == LOCK_WAITING)
+                core_cancel(lock, true);
+        else if (lock->state == LOCK_RELEASING)
+                finish_release(lock, PAWL_IN_DOUBT);
+}
+
+/* ---- what the engine tells -------------------------------------------------------------------------------------- */
+
+static struct pawl_lock *lock_of(struct claim *claim)
+{
+        return container_of(claim, struct pawl_lock, claim);
+}
+
+/* The grant took longer than its lease: not worth telling. Give it back and ask again, as a new attempt. */
+static void grant_too_late(struct pawl_lock *lock)
+{
+        struct engine *engine = lock->core->engine;
+
+        if (lock->claim.wait)
+                lock->again = true;
+        else
+                refuse(lock, PAWL_UNREACHABLE, "the store's answer took longer than the lease it granted");
+        engine->ops->release(engine, &lock->claim);
+}
+
+static void on_granted(void *core, struct claim *claim, const struct grant *grant)
+{
+        struct pawl_lock *lock = lock_of(claim);
+        struct engine *engine = lock->core->engine;
+        int64_t now = loop_now(lock->core->loop);
+
+        (void)core;
+        if (lock->state != LOCK_WAITING) { /* given up meanwhile */
+                engine->ops->release(engine, claim);
+        } else if (now >= lease_end(grant->sent_at, claim->ttl)) {
+                grant_too_late(lock);
+        } else {
+                hold(lock, grant, now);
+        }
+}
+
+static void on_refused(void *core, struct claim *claim, int code, const char *why)
+{
+        struct pawl_lock *lock = lock_of(claim);
+
+        (void)core;
+        lock->known = false;
+        if (lock->state == LOCK_WAITING)
+                refuse(lock, code == PAWL_CANCELLED && lock->timed_out ? PAWL_TIMEOUT : code, why);
+        else
+                core_settle(lock);
+}
+
+static void on_renewed(void *core, struct claim *claim, int code, int64_t sent_at)
+{
+        (void)core;
+        renew_answer(lock_of(claim), code, sent_at);
+}
+
+static void ask_again(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+
+        lock->again = false;
+        loop_random(core->loop, lock->claim.uid, sizeof(lock->claim.uid));
+        memset(lock->claim.part, 0, core->engine->claim_size);
+        lock->known = true;
+        core->engine->ops->acquire(core->engine, &lock->claim);
+}
+
+static void on_released(void *core, struct claim *claim, int code)
+{
+        struct pawl_lock *lock = lock_of(claim);
+
+        (void)core;
+        lock->known = false;
+        if (lock->state == LOCK_WAITING && lock->again)
+                ask_again(lock);
+        else if (lock->state == LOCK_RELEASING)
+                finish_release(lock, code);
+        else
+                core_settle(lock);
+}
+
+static void on_gone(void *core, struct claim *claim, int reason)
+{
+        struct pawl_lock *lock = lock_of(claim);
+
+        (void)core;
+        lock->known = false;
+        lock->renewing = false;
+        if (held(lock))
+                core_lose(lock, reason, loop_now(lock->core->loop));
+        else
+                on_released(core, claim, PAWL_LOST);
+}
+
+static void on_asked(void *core, struct claim *claim)
+{
+        struct pawl_lock *lock = lock_of(claim);
+
+        (void)core;
+        if (!held(lock) || lock->asked)
+                return;
+        lock->asked = true;
+        core_raise(lock, NOTICE_ASKED);
+}
+
+const struct engine_events core_events = {
+        .granted = on_granted,
+        .refused = on_refused,
+        .renewed = on_renewed,
+        .released = on_released,
+        .gone = on_gone,
+        .asked = on_asked,
+};

@@ -1,0 +1,177 @@
+/* core.h - decides WHEN: deadlines, renewals, belief. Speaks to one engine, through engine.h, on one loop; knows neither
+ * threads nor blocking calls (api does). Every function wants the client locked. The same core runs in the simulator. */
+#ifndef PAWL_CORE_H
+#define PAWL_CORE_H
+
+#include "../base/histogram.h"
+#include "../base/list.h"
+#include "../engine/engine.h"
+
+/*                  .-- cancel, time-out, refused --> REFUSED --.
+ *   FREE --> WAITING                                            +--> OVER --> FREE
+ *                  '--granted--> HELD <---> UNCERTAIN           |
+ *                                 |            |                |
+ *                                 +--release---+--> RELEASING --+
+ *                                 '--deadline--+--> LOST -------'
+ *
+ * A lock that is OVER goes back to the pool when the engine has forgotten the claim, the user has given the handle back
+ * and no notice is on its way. */
+enum lock_state {
+        LOCK_FREE,
+        LOCK_WAITING,
+        LOCK_HELD,
+        LOCK_UNCERTAIN,
+        LOCK_RELEASING,
+        LOCK_LOST,
+        LOCK_REFUSED,
+        LOCK_OVER,
+        LOCK_STATES
+};
+
+/* What somebody has to be told, once each. */
+enum notice {
+        NOTICE_GRANTED = 1u << 0, /* lock->status: what acquire came to */
+        NOTICE_LOST = 1u << 1,    /* lock->reason */
+        NOTICE_ASKED = 1u << 2,
+        NOTICE_RELEASED = 1u << 3, /* lock->release_status */
+        NOTICE_RENEWED = 1u << 4   /* of core_renew: lock->renew_status */
+};
+
+enum { LOCK_NAME_ROOM = 64 };
+
+struct core;
+struct ttl_class;
+
+struct pawl_lock {
+        struct claim claim;
+        struct core *core;
+        uint64_t token;
+        int64_t valid_until; /* while HELD or UNCERTAIN */
+        int64_t sent_at;     /* from when the lease counts */
+        int64_t started_at;
+        int64_t granted_at;
+        struct ttl_class *ttl_class;
+        struct list term;   /* in one of the class's lists, while HELD or UNCERTAIN */
+        struct list listed; /* in core->used or core->spare */
+        struct list noticed;
+        struct timer timer; /* WAITING: the wait is over; RELEASING: in doubt */
+        uint32_t notices;   /* enum notice */
+        uint8_t state;      /* enum lock_state */
+        bool known;         /* the engine knows the claim */
+        bool owned;         /* the user has the handle */
+        bool fixed;         /* not renewed by us */
+        bool again;         /* granted too late: release it, then ask once more */
+        bool renewing;      /* a renewal is under way */
+        bool renew_wanted;  /* by the user: NOTICE_RENEWED */
+        bool timed_out;     /* the cancel was ours */
+        bool asked;
+        bool running;   /* one of its callbacks is running */
+        bool forgotten; /* the user gave the handle back without a release */
+        bool sampled;   /* its acquire is timed */
+        int16_t status;
+        int16_t reason;
+        int16_t release_status;
+        int16_t renew_status;
+
+        /* the user's, and api's */
+        struct pawl_why *why; /* during a blocking acquire */
+        pawl_lost_fn *on_lost;
+        pawl_asked_fn *on_asked;
+        void *arg;
+        pawl_granted_fn *on_granted;
+        void *granted_arg;
+        pawl_released_fn *on_released;
+        void *released_arg;
+        void *sleeper; /* a blocking caller waits: api's business */
+
+        char *long_name; /* if it does not fit below */
+        char name[LOCK_NAME_ROOM];
+        char note[PAWL_NOTE_MAX + 1];
+        /* engine->claim_size bytes follow */
+};
+
+/* Locks of one ttl come due in the order in which they were granted or renewed: lists, not a heap, and one timer. */
+struct ttl_class {
+        struct list listed; /* in core->classes */
+        struct core *core;
+        int64_t ttl;
+        struct list fresh;    /* due for renewal at sent_at + ttl/3, in that order */
+        struct list renewing; /* asked for, or to be asked again; lost at valid_until, in that order */
+        struct list fixed;    /* never renewed by us; lost at valid_until, in that order */
+        int64_t retry_at;     /* when renewals that failed are tried again; NEVER: none did */
+        struct timer timer;   /* always set, if only to NEVER: moving a set timer cannot fail */
+        size_t users;         /* locks that point here */
+};
+
+struct core_stats {
+        uint64_t held, waiting, acquired, released, busy, timed_out, cancelled, lost, failed, renewals,
+                renewal_failures, uncertain;
+        struct histogram acquire, wait, hold, renew_slack;
+};
+
+struct core {
+        struct loop *loop;
+        struct engine *engine; /* set by whoever opened it with core_events and this core */
+        struct list classes;   /* the last used first */
+        size_t class_count;
+        struct list used; /* every lock that is not FREE */
+        struct list spare;
+        size_t spares;
+        struct list notices; /* locks with something to tell: whoever turned the loop takes them */
+        struct claim **batch;
+        size_t batch_room;
+        uint32_t tick; /* one in 16 immediate grants is timed */
+        struct core_stats stats;
+};
+
+/* For engine_host.events. */
+extern const struct engine_events core_events;
+
+void core_init(struct core *core, struct loop *loop);
+/* Frees everything; engine closed before. */
+void core_free(struct core *core);
+
+/* A lock from the pool with its claim's name, uid and part set; the rest of the claim is the caller's to fill before
+ * core_acquire. NULL: no memory. */
+struct pawl_lock *core_lock(struct core *core, const char *name, size_t length);
+/* Back to the pool if nobody needs it any more: call after owned, notices or running were cleared. */
+void core_settle(struct pawl_lock *lock);
+
+/* Asks for the lock, for at most wait (NEVER: for ever; only if claim.wait). Afterwards WAITING, HELD or REFUSED; the last
+ * two with NOTICE_GRANTED raised. */
+void core_acquire(struct pawl_lock *lock, int64_t wait);
+/* The same for a lease word. */
+void core_adopt(struct pawl_lock *lock, const char *word);
+/* Ends a WAITING lock's wait with code unless the grant is faster. */
+void core_cancel(struct pawl_lock *lock, bool timed_out);
+/* Ends it, whatever the state; NOTICE_RELEASED with what pawl_release is to say, at once or later. */
+void core_release(struct pawl_lock *lock);
+/* Lets go of the handle's lock without telling the store: it lives on until its lease ends. */
+void core_forget(struct pawl_lock *lock);
+/* Renews now; NOTICE_RENEWED later or at once. */
+void core_renew(struct pawl_lock *lock);
+/* Is it held at this moment? Declares it lost if the deadline has passed: the timer may be late, the caller is not. */
+bool core_holds(struct pawl_lock *lock, int64_t now);
+
+/* The next lock with notices, or NULL; *notices gets and clears them. */
+struct pawl_lock *core_notice(struct core *core, uint32_t *notices);
+
+/* stats.c */
+void core_count_grant(struct pawl_lock *lock, int64_t now);
+void core_count_refusal(struct core *core, int code);
+void core_count_end(struct pawl_lock *lock, int64_t now);
+void core_read_stats(const struct core *core, struct pawl_stats *stats);
+
+/* Between core.c and renew.c. */
+void core_lose(struct pawl_lock *lock, int reason, int64_t now);
+bool core_moves(enum lock_state from, enum lock_state to);
+void core_move(struct pawl_lock *lock, enum lock_state to);
+void core_raise(struct pawl_lock *lock, enum notice notice);
+/* renew.c: finds or makes the class for the claim's ttl, before anything is asked: PAWL_OK or PAWL_NO_MEMORY. */
+int renew_prepare(struct pawl_lock *lock);
+void renew_begin(struct pawl_lock *lock);  /* it is granted: care for it */
+void renew_end(struct pawl_lock *lock);    /* it is not held any more */
+void renew_forget(struct pawl_lock *lock); /* the class loses a user */
+void renew_answer(struct pawl_lock *lock, int code, int64_t sent_at);
+
+#endif
