@@ -1,0 +1,50 @@
+/* bench.h - what every row of the benchmark shares: placement, interleaved rounds, medians, one line of the table.
+ *
+ * A row is one program, row_NN_words.c. It names its contenders (floor, peer, pawl); each can give a sample, a single
+ * figure. The harness asks them in turn, so that a slow second of the machine hits all of them, takes the median of
+ * each one's samples, and does that for several rounds. The ratio of a row is the median of the rounds' ratios. */
+#ifndef PAWL_BENCH_H
+#define PAWL_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BENCH_ROUNDS = 5, BENCH_CONTENDERS_MAX = 8 };
+
+/* One figure: nanoseconds, or a rate. Rows say which. */
+struct contender {
+        const char *name;
+        double (*sample)(void *arg);
+        void *arg;
+        double p50[BENCH_ROUNDS]; /* filled by bench_compare: the median of each round's samples */
+};
+
+/* Runs part in a child that may use only the first cores cores; ends the program if the child fails. */
+void bench_on_cores(int cores, void (*part)(int cores));
+
+/* One warm-up pass, then BENCH_ROUNDS rounds of so many samples from each contender in turn. */
+void bench_compare(struct contender *contenders, size_t n, int samples);
+
+/* The median of the rounds, and the median of the rounds' ratios a / b. */
+double bench_figure(const struct contender *contender);
+double bench_ratio(const struct contender *a, const struct contender *b);
+
+/* One line of build/bench.tsv, and the same for the reader. A negative figure means there is none. */
+void bench_line(int row, const char *what, double floor, double peer, double pawl, double ratio);
+/* A remark for the reader only. */
+void bench_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+int64_t bench_now(void);
+double bench_median(double *values, size_t n); /* sorts them */
+
+/* A fresh directory, on tmpfs where there is one, so that no disk is measured; removed when the program ends. */
+const char *bench_directory(void);
+/* "local:DIRECTORY/name", for pawl_open. */
+char *bench_url(const char *name);
+
+/* Ends the program with a sentence: a benchmark that cannot run must not print figures. */
+void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* bench_die unless code is PAWL_OK. */
+void bench_must(int code, const char *what);
+
+#endif

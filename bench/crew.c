@@ -1,0 +1,124 @@
+/* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part. */
+#include "crew.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static const double SETTLE = 0.05; /* seconds before counting: the first turns are not yet in order */
+
+void crew_sleep_ns(int64_t ns)
+{
+        struct timespec pause = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+        while (nanosleep(&pause, &pause) != 0)
+                ;
+}
+
+void crew_start(struct crew *crew)
+{
+        atomic_fetch_add(&crew->ready, 1);
+        while (!atomic_load(&crew->go))
+                crew_sleep_ns(100000);
+}
+
+static void count_order(struct crew *crew, uint32_t me, uint64_t turn)
+{
+        uint64_t gap = turn - crew->last_turn[me];
+        uint64_t off = gap > crew->size ? gap - crew->size : crew->size - gap;
+
+        if (crew->last_turn[me] && off) {
+                atomic_fetch_add_explicit(&crew->out_of_turn, 1, memory_order_relaxed);
+                if (off > atomic_load_explicit(&crew->worst, memory_order_relaxed))
+                        atomic_store_explicit(&crew->worst, off, memory_order_relaxed);
+        }
+        crew->last_turn[me] = turn;
+}
+
+void crew_turn(struct crew *crew, uint32_t me)
+{
+        uint64_t turn = atomic_load_explicit(&crew->turns, memory_order_relaxed) + 1;
+
+        if (crew->last_member != me)
+                atomic_store_explicit(&crew->changes, atomic_load_explicit(&crew->changes, memory_order_relaxed) + 1,
+                                      memory_order_relaxed);
+        crew->last_member = me;
+        count_order(crew, me, turn);
+        atomic_store_explicit(&crew->turns, turn, memory_order_relaxed);
+}
+
+static void fork_members(struct crew *crew, const struct crew_job *job)
+{
+        for (uint32_t me = 0; me < job->size; me++) {
+                pid_t child = fork();
+
+                if (child < 0)
+                        bench_die("fork failed");
+                if (child == 0) {
+                        prctl(PR_SET_PDEATHSIG, 9);
+                        job->member(crew, me, job->arg);
+                        _exit(0);
+                }
+        }
+        while (atomic_load(&crew->ready) < job->size)
+                crew_sleep_ns(1000000);
+        atomic_store(&crew->go, 1);
+}
+
+static void reap_members(const struct crew_job *job)
+{
+        for (uint32_t me = 0; me < job->size; me++) {
+                int status;
+
+                if (wait(&status) < 0 || status != 0)
+                        bench_die("a process of the crew failed");
+        }
+}
+
+static void measure(struct crew *crew, struct crew_job *job)
+{
+        uint64_t turns, changes, out;
+        int64_t begin;
+        double seconds;
+
+        crew_sleep_ns((int64_t)(SETTLE * 1e9));
+        begin = bench_now();
+        turns = atomic_load(&crew->turns);
+        changes = atomic_load(&crew->changes);
+        out = atomic_load(&crew->out_of_turn);
+        atomic_store(&crew->worst, 0);
+        crew_sleep_ns((int64_t)(job->seconds * 1e9));
+        turns = atomic_load(&crew->turns) - turns;
+        changes = atomic_load(&crew->changes) - changes;
+        seconds = (double)(bench_now() - begin) / 1e9;
+        job->turn_rate = (double)turns / seconds;
+        job->change_rate = (double)changes / seconds;
+        job->change_share = turns ? (double)changes / (double)turns : 0;
+        job->turns += turns;
+        job->out_of_turn += atomic_load(&crew->out_of_turn) - out;
+        if (atomic_load(&crew->worst) > job->worst)
+                job->worst = atomic_load(&crew->worst);
+}
+
+double crew_run(void *arg)
+{
+        struct crew_job *job = arg;
+        struct crew *crew = mmap(NULL, sizeof(*crew), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+        if (crew == MAP_FAILED || job->size > CREW_MAX)
+                bench_die("no memory for a crew");
+        crew->size = job->size;
+        crew->last_member = UINT32_MAX;
+        fork_members(crew, job);
+        measure(crew, job);
+        atomic_store(&crew->stop, 1);
+        reap_members(job);
+        munmap(crew, sizeof(*crew));
+        return job->change_rate;
+}

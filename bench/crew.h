@@ -1,0 +1,49 @@
+/* crew.h - several processes that take turns at something, for a while, counted from shared memory. */
+#ifndef PAWL_BENCH_CREW_H
+#define PAWL_BENCH_CREW_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { CREW_MAX = 64 };
+
+/* Lies in shared memory. turns and what follows is written by whoever has the turn: the lock under test guards it. */
+struct crew {
+        _Atomic uint32_t ready;
+        _Atomic uint32_t go;
+        _Atomic uint32_t stop;
+        _Atomic uint32_t word[CREW_MAX][16]; /* a futex word for each, on a cache line of its own */
+        _Atomic uint64_t turns;
+        _Atomic uint64_t changes;     /* turns that were not the same member's as the one before */
+        _Atomic uint64_t out_of_turn; /* turns that did not come exactly size turns after the member's last */
+        _Atomic uint64_t worst;       /* by how many turns, at most */
+        uint32_t size;
+        uint32_t last_member;
+        uint64_t last_turn[CREW_MAX];
+};
+
+struct crew_job {
+        uint32_t size;
+        /* Runs in each member's process: prepare, crew_start, take turns until crew->stop. */
+        void (*member)(struct crew *crew, uint32_t me, void *arg);
+        void *arg;
+        double seconds;
+        /* Filled by crew_run: the rates of the last run; turns and order of all runs together. */
+        double turn_rate;
+        double change_rate;
+        double change_share;
+        uint64_t turns;
+        uint64_t out_of_turn;
+        uint64_t worst;
+};
+
+/* Tells that this member is ready and waits until all are. */
+void crew_start(struct crew *crew);
+/* This member has the turn now. */
+void crew_turn(struct crew *crew, uint32_t me);
+/* Forks the members, lets them run, fills in the job's figures. Gives owner changes per second; arg is the job. */
+double crew_run(void *arg);
+
+void crew_sleep_ns(int64_t ns);
+
+#endif
