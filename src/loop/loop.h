@@ -4,6 +4,7 @@
 #ifndef PAWL_LOOP_H
 #define PAWL_LOOP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,18 +34,29 @@ struct watch {
         void (*ready)(struct watch *, uint32_t events);
 };
 
+/* A timer's place in the heap, with all that is compared. */
+struct loop_slot {
+        int64_t at;     /* the timer's, but never within the turn in which it was set */
+        uint64_t order; /* of being set: decides between equal times */
+        struct timer *timer;
+};
+
 struct loop {
         struct loop_source source;
-        struct timer **heap; /* the earliest at [1] */
+        struct loop_slot *heap; /* the earliest at [1] */
         size_t timers;
         size_t heap_room;
-        int64_t armed; /* what the timerfd is set to; NEVER: nothing */
-        int epoll_fd;  /* -1 in a simulator: timers only */
+        uint64_t order; /* of the next timer to be set */
+        int64_t armed;  /* what the timerfd is set to; NEVER: nothing */
+        int64_t turn;   /* the time of the turn being dispatched; INT64_MIN: none */
+        int epoll_fd;   /* -1 in a simulator: timers only */
         int timer_fd;
         int wake_fd;
-        bool woken;           /* a wake is in the eventfd */
+        atomic_bool woken;    /* a wake is in the eventfd */
         struct watch **batch; /* the watches of the turn being dispatched, so that one may be removed meanwhile */
         size_t batched;
+        size_t chance_left; /* random bytes not yet given out, at the end of chance */
+        unsigned char chance[256];
 };
 
 /* 0, or an errno. source NULL: the machine's clock and random numbers, with descriptors; else timers only. */
@@ -61,12 +73,14 @@ static inline void loop_random(const struct loop *loop, void *bytes, size_t size
         loop->source.random(loop->source.arg, bytes, size);
 }
 
-/* Sets, or moves, a timer. 0, or ENOMEM and it is as it was; moving a set timer never fails. */
+/* Sets, or moves, a timer. 0, or ENOMEM and it is as it was; moving a set timer never fails. Timers fire in the order
+ * of their times, those of equal times as they were set; one set within a turn fires in a later one, also for a time
+ * that is past. */
 int loop_set(struct loop *loop, struct timer *timer, int64_t at);
 void loop_unset(struct loop *loop, struct timer *timer);
 /* Makes room for n timers at once, so that the next loop_set of so many cannot fail. */
 int loop_reserve(struct loop *loop, size_t n);
-/* When the earliest timer is due; NEVER if none is set. */
+/* When the next turn has a timer to fire; NEVER if none is set. */
 int64_t loop_next(const struct loop *loop);
 
 /* 0 or an errno. Changing a watch: set ->events, then loop_rewatch (which adds it again if its descriptor was closed
@@ -78,7 +92,8 @@ void loop_unwatch(struct loop *loop, struct watch *watch);
 /* Sleeps until something is ready, a timer is due or loop_wake was called, at most until the time given. The one call
  * that may run while another thread owns the loop; it only sleeps. */
 void loop_wait(struct loop *loop, int64_t until);
-/* Makes a loop_wait return; from any thread. */
+/* Makes a loop_wait return; from any thread. The next loop_turn takes the wake back: look for what you were woken for
+ * after the turn, not before. */
 void loop_wake(struct loop *loop);
 /* Does everything that is due now, without sleeping. Returns how many timers fired and watches were ready. */
 size_t loop_turn(struct loop *loop);
