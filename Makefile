@@ -1,0 +1,54 @@
+# The front door: each target prepares what it needs and calls Meson. The build itself is described in meson.build.
+#
+#   make            build/pawl, build/libpawl.so, build/libpawl.a and the modules; says which engines there are
+#   make run        builds, and shows the main job in the terminal
+#   make test       every test, with gcc, clang and sanitizers; ends with "N passed, M failed"
+#   make bench      figures against their floor and their peers; ROWS=1,2,17 chooses rows of the table
+#   make install    PREFIX=/usr/local DESTDIR=
+#   make check-style  layout, layers, symbols, headers
+#   make fuzz       fuzzes for SECONDS=60 each
+#   make clean
+BUILD = build
+PREFIX = /usr/local
+SECONDS = 60
+ROWS =
+MAKEFLAGS += --no-print-directory
+
+all: build
+	@$(BUILD)/pawl engines
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) $(if $(findstring s,$(firstword -$(MAKEFLAGS))),--quiet)
+
+$(BUILD)/build.ninja:
+	@.ci/packages build
+	@meson setup $(BUILD) --prefix=$(PREFIX) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@mv $(BUILD).log $(BUILD)/setup.log
+
+run: build
+	@$(BUILD)/pawl demo
+
+test:
+	@.ci/packages build test
+	@tests/run
+
+check-style: build
+	@.ci/packages build test
+	@tests/run --only style
+
+bench: build
+	@.ci/packages build bench
+	@bench/run $(if $(ROWS),--rows $(ROWS)) $(BUILD)
+
+fuzz:
+	@.ci/packages build test
+	@tests/fuzz/run $(SECONDS)
+
+install: build
+	@meson configure $(BUILD) --prefix=$(PREFIX)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+
+clean:
+	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
+
+.PHONY: all build run test check-style bench fuzz install clean
