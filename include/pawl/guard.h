@@ -1,0 +1,95 @@
+/* guard.h - the resource's side of the lock: admits a token, or refuses it.
+ *
+ * A lock alone cannot stop a holder that slept past its lease and wakes up in the middle of a write. The resource can: it
+ * remembers, for each name, the greatest token it has seen, and refuses every smaller one.
+ *
+ *     if (pawl_guard_put(guard, "orders", pawl_token(lock), data, size, NULL) == PAWL_STALE)
+ *             ...another one has had the lock since: our work is void
+ *
+ * What every guard promises, for each resource on its own:
+ *   Once a call with token T has succeeded, no call with a smaller token ever succeeds again. An equal one does: a
+ *   holder may come many times. PAWL_STALE changes nothing.
+ *   Every call is a barrier: after it, whatever older holders still send is refused. So send the first *read* through
+ *   the guard too (get, or admit before it): else an older holder may still write after you have read.
+ *   put is atomic with its check: the data are replaced if the token is admitted, else not, whole or not at all. admit
+ *   alone is not: what you do after it may be overtaken by a later holder's admit. Use it where put does not reach.
+ *   If a call fails for another reason, the data are as they were, and the token may have been admitted or not.
+ *
+ * Kinds of guard, by URL:
+ *   file:DIR  Each resource is a file in DIR, named like the resource (bytes other than letters, digits and "._-" are
+ *             written %XX, and so is a leading dot); readers that do not care for tokens just open it. The greatest token is
+ *             kept beside it, in .NAME.pawl, and is on the disk before the data it admits. All this holds between
+ *             processes, and across kill -9, crashes and power failures as far as fsync(2) is true. Processes that
+ *             write the files past the guard are not stopped. A damaged .NAME.pawl is PAWL_CORRUPT, never a pass. Who
+ *             may write DIR may do anything. A process that is stopped within a put makes the others wait for it.
+ *   mem:      A table in this process, for resources that live in it. It is forgotten when it is closed.
+ *
+ * The rules of pawl.h hold here too. A guard may be used by any number of threads. In each call why may be NULL; it is
+ * written if the call fails. Resources are named like locks: 1 to 255 bytes of UTF-8 without control characters; for
+ * file: the encoded name has 200 bytes at most. Tokens are > 0 and < 2^63: anything else is PAWL_INVALID. */
+#ifndef PAWL_GUARD_H
+#define PAWL_GUARD_H
+
+#include <pawl.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pawl_guard pawl_guard;
+
+struct pawl_guard_options {
+        uint32_t size;          /* sizeof(struct pawl_guard_options): PAWL_GUARD sets it */
+        uint32_t flags;         /* none yet: 0 */
+        uint32_t resources_max; /* mem: at most so many, then PAWL_FULL; 0: 65536 */
+        uint32_t wait_ms;       /* file: how long to wait for another process inside the same resource; 0: 10 s */
+        struct pawl_why *why;   /* of pawl_guard_open */
+};
+
+#ifndef __cplusplus
+#define PAWL_GUARD(...) (&(const struct pawl_guard_options){.size = sizeof(struct pawl_guard_options), __VA_ARGS__})
+#endif
+
+/* Opens "file:DIR" (the directory must be there) or "mem:". options may be NULL. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_open(const char *url, const struct pawl_guard_options *options,
+                                              pawl_guard **guard);
+/* NULL is fine. Not while another thread is in a call. */
+PAWL_EXPORT void pawl_guard_close(pawl_guard *guard);
+
+/* PAWL_OK: admitted, and from now on all smaller tokens are refused. PAWL_STALE: a greater one was here. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_admit(pawl_guard *guard, const char *resource, uint64_t token,
+                                               struct pawl_why *why);
+/* Admits, and replaces the resource's data; data may be NULL if size is 0. PAWL_FULL: no room, the old data stand.
+ * file: an existing file keeps its permissions; a new one gets those of the process's umask. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_put(pawl_guard *guard, const char *resource, uint64_t token, const void *data,
+                                             size_t size, struct pawl_why *why);
+
+struct pawl_guard_data {
+        void *bytes;    /* yours: free() it. One NUL follows the last byte. */
+        size_t size;    /* without that NUL */
+        uint64_t token; /* the greatest admitted before this call; 0: none */
+};
+/* Admits, and reads. PAWL_NOT_FOUND: admitted, but there are no data yet. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_get(pawl_guard *guard, const char *resource, uint64_t token,
+                                             struct pawl_why *why, struct pawl_guard_data *data);
+/* Admits the token, then forgets the greatest token, but not the data: from now on every token passes again. Only when no
+ * older holder can be left. PAWL_NOT_FOUND if no token is known. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_forget(pawl_guard *guard, const char *resource, uint64_t token,
+                                                struct pawl_why *why);
+
+struct pawl_guard_entry {
+        const char *resource;
+        uint64_t token; /* the greatest admitted; 0 if it cannot be read: see code */
+        int32_t code;   /* PAWL_OK, or why it cannot be read: PAWL_CORRUPT, PAWL_OTHER_VERSION, ... */
+        uint32_t flags; /* none yet: 0 */
+};
+/* The entry is borrowed for the call; a return other than 0 ends the listing. May not call this guard. */
+typedef int pawl_guard_entry_fn(const struct pawl_guard_entry *entry, void *arg);
+/* Every resource whose name begins with prefix (NULL: all), in no order. Admits nothing. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn *fn, void *arg,
+                                              struct pawl_why *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
