@@ -8,7 +8,7 @@
 #include "lease.h"
 
 /* A handle that was given back rests before it is used again, so that a second release of it is seen for what it is. */
-enum { SPARES_RESTING = 8, SPARES_KEPT = 1024 };
+enum { SPARES_RESTING = 8, SPARES_KEPT = 16384 };
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
@@ -44,6 +44,8 @@ static bool held(const struct pawl_lock *lock)
 
 void core_raise(struct pawl_lock *lock, enum notice notice)
 {
+        if (lock->sleeper && lock->core->tell(lock, notice))
+                return;
         if (!lock->notices)
                 list_append(&lock->core->notices, &lock->noticed);
         lock->notices |= notice;
@@ -74,6 +76,7 @@ void core_init(struct core *core, struct loop *loop)
         list_init(&core->used);
         list_init(&core->spare);
         list_init(&core->notices);
+        loop_random(loop, &core->nonce, sizeof(core->nonce));
 }
 
 static void lock_destroy(struct pawl_lock *lock)
@@ -164,7 +167,6 @@ struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
                 lock_destroy(lock);
                 return NULL;
         }
-        loop_random(core->loop, lock->claim.uid, sizeof(lock->claim.uid));
         lock->note[0] = '\0';
         lock->claim.note = lock->note;
         return lock;
@@ -186,12 +188,11 @@ void core_settle(struct pawl_lock *lock)
         free(lock->long_name);
         lock->long_name = NULL;
         list_remove(&lock->listed);
-        if (core->spares >= SPARES_KEPT) {
-                lock_destroy(lock);
-                return;
-        }
         list_append(&core->spare, &lock->listed);
-        core->spares++;
+        if (core->spares < SPARES_KEPT)
+                core->spares++;
+        else
+                lock_destroy(list_first(&core->spare, struct pawl_lock, listed));
 }
 
 /* ---- acquire --------------------------------------------------------------------------------------------------- */
@@ -222,6 +223,20 @@ static void hold(struct pawl_lock *lock, const struct grant *grant, int64_t now)
         core_raise(lock, NOTICE_GRANTED);
 }
 
+/* Fresh for each attempt: a lost release plus a second acquire must not resume the old tenure. Only the uid of a lease that
+ * is handed around as a word is a secret; the others cost no random numbers. */
+static void set_uid(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+
+        if (lock->claim.detached) {
+                loop_random(core->loop, lock->claim.uid, sizeof(lock->claim.uid));
+                return;
+        }
+        lock->claim.uid[0] = core->nonce;
+        lock->claim.uid[1] = ++core->attempts;
+}
+
 /* True if the question is settled, one way or the other. */
 static bool acquire_now(struct pawl_lock *lock)
 {
@@ -250,6 +265,7 @@ void core_acquire(struct pawl_lock *lock, int64_t wait)
         struct core *core = lock->core;
 
         lock->started_at = loop_now(core->loop);
+        set_uid(lock);
         core_move(lock, LOCK_WAITING);
         if (renew_prepare(lock) != PAWL_OK) {
                 refuse(lock, PAWL_NO_MEMORY, NULL);
@@ -494,7 +510,7 @@ static void ask_again(struct pawl_lock *lock)
         struct core *core = lock->core;
 
         lock->again = false;
-        loop_random(core->loop, lock->claim.uid, sizeof(lock->claim.uid));
+        set_uid(lock);
         memset(lock->claim.part, 0, core->engine->claim_size);
         lock->known = true;
         core->engine->ops->acquire(core->engine, &lock->claim);

@@ -118,6 +118,10 @@ struct core {
         struct list spare;
         size_t spares;
         struct list notices; /* locks with something to tell: whoever turned the loop takes them */
+        /* Tells somebody who waits for just this lock (lock->sleeper): true if that is all there is to do. */
+        bool (*tell)(struct pawl_lock *lock, enum notice notice);
+        uint64_t nonce; /* with attempts, the uid of claims that nobody needs to guess */
+        uint64_t attempts;
         struct claim **batch;
         size_t batch_room;
         uint32_t tick; /* one in 16 immediate grants is timed */
@@ -131,7 +135,7 @@ void core_init(struct core *core, struct loop *loop);
 /* Frees everything; engine closed before. */
 void core_free(struct core *core);
 
-/* A lock from the pool with its claim's name, uid and part set; the rest of the claim is the caller's to fill before
+/* A lock from the pool with its claim's name and part set; the rest of the claim is the caller's to fill before
  * core_acquire. NULL: no memory. */
 struct pawl_lock *core_lock(struct core *core, const char *name, size_t length);
 /* Back to the pool if nobody needs it any more: call after owned, notices or running were cleared. */

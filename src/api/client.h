@@ -1,0 +1,84 @@
+/* client.h - what stands behind a pawl_client: a core on a loop, the lock around them, and who drives. */
+#ifndef PAWL_CLIENT_H
+#define PAWL_CLIENT_H
+
+#include <pthread.h>
+
+#include "../base/url.h"
+#include "../core/core.h"
+
+/* Somebody who waits inside a blocking call: for a notice of one lock, or for the answer to an inquiry. */
+struct sleeper {
+        uint32_t wanted;
+        uint32_t got;
+        bool waiting; /* in cond: whoever gives the loop up may wake him to drive */
+        pthread_cond_t cond;
+        struct list listed; /* in client->sleepers while waiting */
+};
+
+enum driver { DRIVER_NOBODY, DRIVER_THREAD, DRIVER_CALLER };
+
+struct pawl_client {
+        pthread_mutex_t mutex; /* around everything but the constant fields */
+        struct core core;
+        struct loop loop;
+        struct engine_host host;
+        struct engine *engine;
+        struct url *url;
+        const uint32_t *here; /* 1 in the process that opened it; the kernel wipes it in a child */
+        uint32_t drive;
+        uint32_t log_level;
+        int64_t ttl;
+        pawl_log_fn *log;
+        void *log_arg;
+        char owner[PAWL_OWNER_MAX + 1];
+
+        pthread_t thread;
+        pthread_cond_t thread_cond;
+        bool thread_up;
+        bool stop;
+        bool closing;
+        uint8_t driver;        /* enum driver: who is in loop_wait or loop_turn */
+        bool in_callback;      /* on callback_thread */
+        uint32_t inside;       /* blocking calls that have let the mutex go */
+        uint64_t caller_turns; /* so that the thread sees that callers drive */
+        uint32_t wanting;      /* callers who would rather drive themselves */
+        pthread_t callback_thread;
+        pthread_cond_t callback_done;
+        struct list sleepers;
+};
+
+static inline struct pawl_client *client_of(const struct pawl_lock *lock)
+{
+        return container_of(lock->core, struct pawl_client, core);
+}
+
+/* PAWL_OK if the handle may be used: not NULL, not of a parent process. */
+static inline int client_check(const struct pawl_client *client)
+{
+        if (!client)
+                return PAWL_INVALID;
+        return __atomic_load_n(client->here, __ATOMIC_RELAXED) ? PAWL_OK : PAWL_FORKED;
+}
+
+/* drive.c */
+void client_lock(struct pawl_client *client);
+/* Unlocks; makes sure that somebody delivers the notices that are due and sends what was asked for. */
+void client_unlock(struct pawl_client *client);
+/* Whoever drives has something new to send or to deliver. */
+void client_kick(struct pawl_client *client);
+/* Starts the private thread if there is to be one. PAWL_OK or PAWL_SYSTEM. */
+int client_thread(struct pawl_client *client, struct pawl_why *why);
+void client_thread_stop(struct pawl_client *client);
+/* Is this thread running one of the client's callbacks? */
+bool client_calls_back(const struct pawl_client *client);
+/* Waits, locked on entry and exit, until the sleeper got something it wanted; drives the loop if nobody else does. */
+void client_sleep(struct pawl_client *client, struct sleeper *sleeper);
+bool client_tell(struct pawl_lock *lock, enum notice notice);
+/* Runs every callback that is due, unlocked meanwhile. */
+void client_call_back(struct pawl_client *client);
+
+/* options.c: the kernel's rule for structs that begin with their size. */
+int options_read(void *mine, size_t size, const void *theirs);
+
+#endif

@@ -1,0 +1,563 @@
+/* lock.c - acquire, release and what lies between them: the blocking calls and their asynchronous twins. */
+#include <string.h>
+
+#include "../base/name.h"
+#include "../core/lease.h"
+#include "client.h"
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+static int check_mode(const struct pawl_client *client, const struct pawl_lock_options *options)
+{
+        uint32_t can = client->engine->capabilities;
+        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH;
+
+        if (options->mode > PAWL_SHARED)
+                return why_set(options->why, PAWL_INVALID, "mode %u is neither PAWL_EXCLUSIVE nor PAWL_SHARED",
+                               options->mode);
+        if (options->max_holders && options->mode != PAWL_SHARED)
+                return why_set(options->why, PAWL_INVALID, "max_holders needs mode PAWL_SHARED");
+        if (options->flags & ~known)
+                return why_set(options->why, PAWL_UNSUPPORTED, "flags 0x%x are not known to this version",
+                               options->flags & ~known);
+        if (options->mode == PAWL_SHARED && !(can & PAWL_CAN_SHARE))
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no shared locks");
+        if (options->max_holders && !(can & PAWL_CAN_LIMIT))
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine cannot limit the number of holders");
+        if (options->flags & PAWL_DETACH && !(can & PAWL_CAN_DETACH))
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no leases that outlive their client");
+        if (options->delay_ms && !(can & PAWL_CAN_DELAY))
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no lock-delay");
+        if (options->age && !(can & PAWL_CAN_AGE))
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine does not keep the age of a claim");
+        return PAWL_OK;
+}
+
+static int check_times(const struct pawl_lock_options *options)
+{
+        if (options->ttl_ms &&
+            (options->ttl_ms < LEASE_TTL_MIN / MS || options->ttl_ms > LEASE_TTL_MAX / MS))
+                return why_set(options->why, PAWL_INVALID, "a ttl of %lld ms is not between %lld ms and 366 days",
+                               (long long)options->ttl_ms, (long long)(LEASE_TTL_MIN / MS));
+        if (options->wait_ms < PAWL_NO_WAIT || options->wait_ms > LEASE_TTL_MAX / MS)
+                return why_set(options->why, PAWL_INVALID,
+                               "a wait of %lld ms is neither PAWL_FOREVER, PAWL_NO_WAIT nor below 366 days",
+                               (long long)options->wait_ms);
+        if (options->delay_ms < 0 || options->delay_ms > LEASE_TTL_MAX / MS)
+                return why_set(options->why, PAWL_INVALID, "a lock-delay of %lld ms is not between 0 and 366 days",
+                               (long long)options->delay_ms);
+        return PAWL_OK;
+}
+
+static int read_options(struct pawl_client *client, const struct pawl_lock_options *theirs,
+                        struct pawl_lock_options *mine)
+{
+        int code = options_read(mine, sizeof(*mine), theirs);
+
+        if (code != PAWL_OK || !theirs)
+                return code;
+        code = check_mode(client, mine);
+        return code == PAWL_OK ? check_times(mine) : code;
+}
+
+/* Copies what fits, and cuts no character in half. */
+static void copy_note(char *room, const char *note)
+{
+        size_t length = strnlen(note, PAWL_NOTE_MAX + 1);
+
+        if (length > PAWL_NOTE_MAX) {
+                length = PAWL_NOTE_MAX;
+                while (length && ((unsigned char)note[length] & 0xc0) == 0x80)
+                        length--;
+        }
+        memcpy(room, note, length);
+        room[length] = '\0';
+}
+
+static void fill_claim(struct pawl_client *client, struct pawl_lock *lock, const struct pawl_lock_options *options)
+{
+        struct claim *claim = &lock->claim;
+
+        claim->ttl = options->ttl_ms ? options->ttl_ms * MS : client->ttl;
+        claim->delay = options->delay_ms * MS;
+        claim->age = options->age;
+        claim->mode = options->mode;
+        claim->max_holders = options->max_holders;
+        claim->wait = options->wait_ms != PAWL_NO_WAIT;
+        claim->detached = options->flags & PAWL_DETACH;
+        claim->blocking = false;
+        if (options->note)
+                copy_note(lock->note, options->note);
+        lock->fixed = options->flags & (PAWL_NO_RENEW | PAWL_DETACH);
+        lock->on_lost = options->on_lost;
+        lock->on_asked = options->on_asked;
+        lock->arg = options->arg;
+}
+
+static int64_t wait_of(const struct pawl_lock_options *options)
+{
+        return options->wait_ms > 0 ? options->wait_ms * MS : NEVER;
+}
+
+/* Everything that can be wrong is found here, before anything is asked. Locked if, and only if, PAWL_OK. */
+static int begin(struct pawl_client *client, const char *name, const struct pawl_lock_options *theirs,
+                 struct pawl_lock_options *options, struct pawl_lock **lock)
+{
+        size_t length;
+        int code = client_check(client);
+
+        if (code == PAWL_OK)
+                code = read_options(client, theirs, options);
+        if (code == PAWL_OK)
+                code = name_check(name, &length, options->why);
+        if (code != PAWL_OK)
+                return code;
+        client_lock(client);
+        if (client->closing)
+                code = why_set(options->why, PAWL_MISUSE, "the client is being closed");
+        if (code == PAWL_OK)
+                code = client_thread(client, options->why);
+        if (code == PAWL_OK) {
+                *lock = core_lock(&client->core, name, length);
+                if (!*lock)
+                        code = why_set(options->why, PAWL_NO_MEMORY, "out of memory");
+        }
+        if (code != PAWL_OK) {
+                client_unlock(client);
+                return code;
+        }
+        fill_claim(client, *lock, options);
+        return PAWL_OK;
+}
+
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
+
+/* A store in memory: the thread sleeps on the claim's own word, and nobody has to hand the news on. */
+static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, struct sleeper *me, int64_t wait)
+{
+        const struct engine_instant *instant = client->engine->ops->instant;
+        int64_t until = wait == NEVER ? NEVER : lock->started_at + wait;
+
+        client->inside++;
+        while (!me->got) {
+                client_unlock(client);
+                instant->sleep(client->engine, &lock->claim, until);
+                client_lock(client);
+                if (!me->got)
+                        instant->look(client->engine, &lock->claim);
+                if (!me->got && until != NEVER && loop_now(&client->loop) >= until)
+                        core_cancel(lock, true);
+        }
+        client->inside--;
+}
+
+static int acquire_locked(struct pawl_client *client, struct pawl_lock *lock, int64_t wait, struct pawl_why *why)
+{
+        struct sleeper me = {.wanted = NOTICE_GRANTED, .cond = PTHREAD_COND_INITIALIZER};
+        bool instant = client->engine->ops->instant && client->drive == PAWL_DRIVE_THREAD;
+
+        list_init(&me.listed);
+        lock->sleeper = &me;
+        lock->why = why;
+        lock->claim.blocking = instant;
+        core_acquire(lock, instant ? NEVER : wait);
+        if (!me.got && instant)
+                sleep_instantly(client, lock, &me, wait);
+        else if (!me.got)
+                client_sleep(client, &me);
+        lock->sleeper = NULL;
+        lock->why = NULL;
+        return lock->status;
+}
+
+int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_options *theirs, pawl_lock **out)
+{
+        struct pawl_lock_options options;
+        struct pawl_lock *lock;
+        int code;
+
+        if (!out)
+                return PAWL_INVALID;
+        if (client_check(client) == PAWL_OK && client_calls_back(client))
+                return PAWL_MISUSE;
+        code = begin(client, name, theirs, &options, &lock);
+        if (code != PAWL_OK)
+                return code;
+        code = acquire_locked(client, lock, wait_of(&options), options.why);
+        if (code == PAWL_OK) {
+                lock->owned = true;
+                *out = lock;
+        } else {
+                core_settle(lock);
+        }
+        client_unlock(client);
+        return code;
+}
+
+int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_lock_options *theirs,
+                       pawl_granted_fn *on_granted, void *arg, pawl_lock **out)
+{
+        struct pawl_lock_options options;
+        struct pawl_lock *lock;
+        int code;
+
+        if (!out || !on_granted)
+                return PAWL_INVALID;
+        code = begin(client, name, theirs, &options, &lock);
+        if (code != PAWL_OK)
+                return code;
+        lock->owned = true;
+        lock->on_granted = on_granted;
+        lock->granted_arg = arg;
+        core_acquire(lock, wait_of(&options));
+        *out = lock;
+        if (lock->state == LOCK_WAITING && !client->engine->ops->instant)
+                client_kick(client);
+        client_unlock(client);
+        return PAWL_OK;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+/* The lock's client, locked; or an error, and nothing is locked. */
+static int enter(const pawl_lock *lock, struct pawl_client **client)
+{
+        int code;
+
+        if (!lock)
+                return PAWL_INVALID;
+        *client = client_of(lock);
+        code = client_check(*client);
+        if (code != PAWL_OK)
+                return code;
+        client_lock(*client);
+        if (!lock->owned)
+                code = PAWL_MISUSE;
+        if (code != PAWL_OK)
+                client_unlock(*client);
+        return code;
+}
+
+/* What the release itself says needs no callback besides. */
+static void drop_notices(struct pawl_lock *lock, uint32_t notices)
+{
+        if (!lock->notices)
+                return;
+        lock->notices &= ~notices;
+        if (!lock->notices)
+                list_remove(&lock->noticed);
+}
+
+/* No callback of this lock runs once we have returned: wait for those that are due or under way. */
+static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock)
+{
+        client->inside++;
+        while (lock->notices || lock->running) {
+                if (client->drive == PAWL_DRIVE_CALLER && !client->in_callback) {
+                        client_call_back(client);
+                } else {
+                        client_kick(client);
+                        pthread_cond_wait(&client->callback_done, &client->mutex);
+                }
+        }
+        client->inside--;
+}
+
+int pawl_release(pawl_lock *lock)
+{
+        struct sleeper me = {.wanted = NOTICE_RELEASED, .cond = PTHREAD_COND_INITIALIZER};
+        struct pawl_client *client;
+        bool inside_callback;
+        int code;
+
+        if (!lock)
+                return PAWL_OK;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        inside_callback = client_calls_back(client);
+        list_init(&me.listed);
+        lock->owned = false;
+        lock->sleeper = &me;
+        drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
+        core_release(lock);
+        drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
+        if (!me.got && !inside_callback)
+                client_sleep(client, &me);
+        code = me.got ? lock->release_status : PAWL_IN_DOUBT;
+        lock->sleeper = NULL;
+        if (!inside_callback && (lock->notices || lock->running))
+                outwait_callbacks(client, lock);
+        core_settle(lock);
+        client_unlock(client);
+        return code;
+}
+
+int pawl_release_async(pawl_lock *lock, pawl_released_fn *on_released, void *arg)
+{
+        struct pawl_client *client;
+        int code = enter(lock, &client);
+
+        if (code != PAWL_OK)
+                return code;
+        lock->owned = false;
+        lock->on_released = on_released;
+        lock->released_arg = arg;
+        drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
+        core_release(lock);
+        drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
+        if (lock->state == LOCK_RELEASING)
+                client_kick(client);
+        client_unlock(client);
+        return PAWL_OK;
+}
+
+int pawl_cancel(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code = enter(lock, &client);
+
+        if (code != PAWL_OK)
+                return code;
+        if (lock->state == LOCK_WAITING)
+                core_cancel(lock, false);
+        else
+                code = PAWL_MISUSE;
+        client_unlock(client);
+        return code;
+}
+
+/* ---- in between --------------------------------------------------------------------------------------------------- */
+
+static bool was_granted(const struct pawl_lock *lock)
+{
+        return lock->state != LOCK_WAITING && lock->state != LOCK_REFUSED;
+}
+
+int pawl_check(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code = enter(lock, &client);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!was_granted(lock))
+                code = PAWL_MISUSE;
+        else if (!core_holds(lock, loop_now(&client->loop)))
+                code = PAWL_LOST;
+        client_unlock(client);
+        return code;
+}
+
+uint64_t pawl_token(const pawl_lock *lock)
+{
+        struct pawl_client *client;
+        uint64_t token;
+
+        if (enter(lock, &client) != PAWL_OK)
+                return 0;
+        token = lock->token;
+        client_unlock(client);
+        return token;
+}
+
+int64_t pawl_remaining_ms(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int64_t now, remaining = 0;
+
+        if (enter(lock, &client) != PAWL_OK)
+                return 0;
+        now = loop_now(&client->loop);
+        if (core_holds(lock, now))
+                remaining = (lock->valid_until - now) / MS;
+        client_unlock(client);
+        return remaining;
+}
+
+int pawl_state(pawl_lock *lock)
+{
+        static const uint8_t shown[LOCK_STATES] = {
+                [LOCK_FREE] = PAWL_OVER,         [LOCK_WAITING] = PAWL_WAITING, [LOCK_HELD] = PAWL_HELD,
+                [LOCK_UNCERTAIN] = PAWL_UNCERTAIN, [LOCK_RELEASING] = PAWL_OVER,  [LOCK_LOST] = PAWL_GONE,
+                [LOCK_REFUSED] = PAWL_OVER,      [LOCK_OVER] = PAWL_OVER,
+        };
+        struct pawl_client *client;
+        int state;
+
+        if (enter(lock, &client) != PAWL_OK)
+                return PAWL_OVER;
+        core_holds(lock, loop_now(&client->loop));
+        state = shown[lock->state];
+        client_unlock(client);
+        return state;
+}
+
+int pawl_reason(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int reason;
+
+        if (enter(lock, &client) != PAWL_OK)
+                return PAWL_REASON_NONE;
+        core_holds(lock, loop_now(&client->loop));
+        reason = lock->reason;
+        client_unlock(client);
+        return reason;
+}
+
+const char *pawl_name(const pawl_lock *lock)
+{
+        return lock && lock->claim.name ? lock->claim.name : "";
+}
+
+int pawl_asked(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int asked;
+
+        if (enter(lock, &client) != PAWL_OK)
+                return 0;
+        asked = lock->asked;
+        client_unlock(client);
+        return asked;
+}
+
+static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
+{
+        struct sleeper me = {.wanted = NOTICE_RENEWED, .cond = PTHREAD_COND_INITIALIZER};
+
+        if (lock->sleeper || !was_granted(lock))
+                return PAWL_MISUSE;
+        list_init(&me.listed);
+        lock->sleeper = &me;
+        core_renew(lock);
+        if (!me.got)
+                client_sleep(client, &me);
+        lock->sleeper = NULL;
+        return lock->renew_status;
+}
+
+int pawl_renew(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code = enter(lock, &client);
+
+        if (code != PAWL_OK)
+                return code;
+        code = client_calls_back(client) ? PAWL_MISUSE : renew_locked(client, lock);
+        client_unlock(client);
+        return code;
+}
+
+/* ---- leases as words ------------------------------------------------------------------------------------------------ */
+
+int pawl_lease(pawl_lock *lock, char *word, size_t size)
+{
+        struct pawl_client *client;
+        int code;
+
+        if (!word || size <= PAWL_LEASE_MAX)
+                return PAWL_INVALID;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        if (!lock->claim.detached || !was_granted(lock))
+                code = PAWL_MISUSE;
+        else if (!core_holds(lock, loop_now(&client->loop)))
+                code = PAWL_LOST;
+        else
+                code = client->engine->ops->leases->word(client->engine, &lock->claim, word, size);
+        client_unlock(client);
+        return code;
+}
+
+/* The word knows the name and the ttl; the options only what to call back. */
+static int read_word(struct pawl_client *client, const char *word, const struct pawl_lock_options *theirs,
+                     struct pawl_lock_options *options, char *name)
+{
+        int code = options_read(options, sizeof(*options), theirs);
+        int64_t ttl;
+
+        if (code != PAWL_OK)
+                return code;
+        if (!client->engine->ops->leases)
+                return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no leases that outlive their client");
+        code = client->engine->ops->leases->read(client->engine, word, name, &ttl, options->why);
+        if (code != PAWL_OK)
+                return code;
+        options->size = sizeof(*options);
+        options->flags = PAWL_DETACH;
+        options->ttl_ms = ttl / MS;
+        options->wait_ms = PAWL_NO_WAIT;
+        return check_times(options);
+}
+
+static int adopt_locked(struct pawl_client *client, struct pawl_lock *lock, const char *word, struct pawl_why *why)
+{
+        struct sleeper me = {.wanted = NOTICE_GRANTED, .cond = PTHREAD_COND_INITIALIZER};
+
+        list_init(&me.listed);
+        lock->sleeper = &me;
+        lock->why = why;
+        core_adopt(lock, word);
+        if (!me.got)
+                client_sleep(client, &me);
+        lock->sleeper = NULL;
+        lock->why = NULL;
+        return lock->status;
+}
+
+int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_options *theirs, pawl_lock **out)
+{
+        struct pawl_lock_options options, given;
+        char name[PAWL_NAME_MAX + 1];
+        struct pawl_lock *lock;
+        int code = client_check(client);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!word || !out)
+                return PAWL_INVALID;
+        if (client_calls_back(client))
+                return PAWL_MISUSE;
+        client_lock(client);
+        code = read_word(client, word, theirs, &given, name);
+        client_unlock(client);
+        if (code == PAWL_OK)
+                code = begin(client, name, &given, &options, &lock);
+        if (code != PAWL_OK)
+                return code;
+        code = adopt_locked(client, lock, word, options.why);
+        if (code == PAWL_OK) {
+                lock->owned = true;
+                *out = lock;
+        } else {
+                core_settle(lock);
+        }
+        client_unlock(client);
+        return code;
+}
+
+int pawl_forget(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code;
+
+        if (!lock)
+                return PAWL_OK;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        if (!lock->claim.detached || lock->state == LOCK_WAITING) {
+                client_unlock(client);
+                return PAWL_MISUSE;
+        }
+        lock->owned = false;
+        drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
+        if (!client_calls_back(client))
+                outwait_callbacks(client, lock);
+        core_forget(lock);
+        client_unlock(client);
+        return PAWL_OK;
+}
