@@ -142,7 +142,8 @@ static int open_client(struct pawl_client *client, const char *url, const struct
         int code;
 
         if (options->drive > PAWL_DRIVE_CALLER || options->flags || options->log_level > PAWL_LOG_TRACE)
-                return why_set(options->why, PAWL_INVALID, "the drive, flags or log_level are not known to this version");
+                return why_set(options->why, PAWL_INVALID,
+                               "the drive, flags or log_level are not known to this version");
         client->drive = options->drive;
         client->log = options->log;
         client->log_arg = options->log_arg;
@@ -183,40 +184,42 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
 
 /* ---- close -------------------------------------------------------------------------------------------------------- */
 
+/* A blocking caller is told, an asynchronous one called back. */
+static void end_wait(struct pawl_lock *lock)
+{
+        if (lock->state == LOCK_WAITING)
+                core_cancel(lock, false);
+}
+
 static void end_lock(struct pawl_lock *lock)
 {
-        bool callback_due = lock->notices & (NOTICE_GRANTED | NOTICE_RELEASED);
-
-        if (lock->state == LOCK_WAITING)
-                core_cancel(lock, false); /* a blocking caller is told, an asynchronous one called back */
         if (!lock->owned)
                 return;
         lock->owned = false;
-        if (!callback_due && lock->notices && lock->state != LOCK_REFUSED) {
-                lock->notices &= NOTICE_GRANTED | NOTICE_RELEASED;
-                if (!lock->notices)
-                        list_remove(&lock->noticed);
-        }
         lock->on_lost = NULL;
         lock->on_asked = NULL;
-        lock->on_released = NULL;
+        if (lock->notices & NOTICE_GRANTED && lock->status == PAWL_OK)
+                lock->status = PAWL_CANCELLED; /* nobody has heard of the grant yet, and now it is over */
         if (lock->claim.detached)
                 core_forget(lock);
         else
                 core_release(lock);
 }
 
-/* Each on its own: one that fails does not keep the others. The list changes while we walk: begin again until done. */
-static void end_all(struct pawl_client *client)
+/* Each on its own: one that fails does not keep the others. Ending one may settle others, so each is moved aside first. */
+static void for_each_lock(struct pawl_client *client, void (*end)(struct pawl_lock *))
 {
-        struct list *at = client->core.used.next;
+        struct list done;
 
-        while (at != &client->core.used) {
-                struct pawl_lock *lock = container_of(at, struct pawl_lock, listed);
+        list_init(&done);
+        while (!list_empty(&client->core.used)) {
+                struct pawl_lock *lock = list_first(&client->core.used, struct pawl_lock, listed);
 
-                at = at->next;
-                end_lock(lock);
+                list_remove(&lock->listed);
+                list_append(&done, &lock->listed);
+                end(lock);
         }
+        list_splice(&client->core.used, &done);
 }
 
 static bool quiet(struct pawl_client *client)
@@ -260,7 +263,8 @@ int pawl_close(pawl_client *client)
         }
         client->closing = true;
         client_thread_stop(client);
-        end_all(client);
+        for_each_lock(client, end_wait); /* first, so that no release hands a lock to one of our own */
+        for_each_lock(client, end_lock);
         wait_for_quiet(client);
         pthread_mutex_unlock(&client->mutex);
         destroy(client);

@@ -35,8 +35,7 @@ static int check_mode(const struct pawl_client *client, const struct pawl_lock_o
 
 static int check_times(const struct pawl_lock_options *options)
 {
-        if (options->ttl_ms &&
-            (options->ttl_ms < LEASE_TTL_MIN / MS || options->ttl_ms > LEASE_TTL_MAX / MS))
+        if (options->ttl_ms && (options->ttl_ms < LEASE_TTL_MIN / MS || options->ttl_ms > LEASE_TTL_MAX / MS))
                 return why_set(options->why, PAWL_INVALID, "a ttl of %lld ms is not between %lld ms and 366 days",
                                (long long)options->ttl_ms, (long long)(LEASE_TTL_MIN / MS));
         if (options->wait_ms < PAWL_NO_WAIT || options->wait_ms > LEASE_TTL_MAX / MS)
@@ -378,9 +377,9 @@ int64_t pawl_remaining_ms(pawl_lock *lock)
 int pawl_state(pawl_lock *lock)
 {
         static const uint8_t shown[LOCK_STATES] = {
-                [LOCK_FREE] = PAWL_OVER,         [LOCK_WAITING] = PAWL_WAITING, [LOCK_HELD] = PAWL_HELD,
+                [LOCK_FREE] = PAWL_OVER,           [LOCK_WAITING] = PAWL_WAITING, [LOCK_HELD] = PAWL_HELD,
                 [LOCK_UNCERTAIN] = PAWL_UNCERTAIN, [LOCK_RELEASING] = PAWL_OVER,  [LOCK_LOST] = PAWL_GONE,
-                [LOCK_REFUSED] = PAWL_OVER,      [LOCK_OVER] = PAWL_OVER,
+                [LOCK_REFUSED] = PAWL_OVER,        [LOCK_OVER] = PAWL_OVER,
         };
         struct pawl_client *client;
         int state;
