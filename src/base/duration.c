@@ -16,7 +16,7 @@ static const struct unit {
 
 static const struct unit *find_unit(const char *text)
 {
-        for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
                 if (strcmp(text, units[i].text) == 0)
                         return &units[i];
         return NULL;

@@ -139,7 +139,7 @@ static bool is_ipv6(const char *name)
         struct in6_addr parsed;
         size_t size = strcspn(name, "%");
 
-        if (size >= sizeof address)
+        if (size >= sizeof(address))
                 return false;
         memcpy(address, name, size);
         address[size] = 0;
@@ -531,7 +531,7 @@ int url_parse(const char *text, struct url **url, struct pawl_why *why)
 
         if (code != PAWL_OK)
                 return code;
-        parser = calloc(1, sizeof *parser + room_for(size));
+        parser = calloc(1, sizeof(*parser) + room_for(size));
         if (!parser)
                 return why_set(why, PAWL_NO_MEMORY, "no memory for the URL");
         parser->room = room_for(size);

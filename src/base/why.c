@@ -34,7 +34,7 @@ static void set_text(struct pawl_why *why, const char *text)
         size_t used = 0;
 
         for (size_t i = 0; i < size;) {
-                size_t taken = append(why->text, sizeof why->text, &used, text + i, size - i);
+                size_t taken = append(why->text, sizeof(why->text), &used, text + i, size - i);
 
                 if (taken == 0)
                         break;
@@ -45,13 +45,13 @@ static void set_text(struct pawl_why *why, const char *text)
 
 int why_set(struct pawl_why *why, int code, const char *format, ...)
 {
-        char text[sizeof why->text];
+        char text[sizeof(why->text)];
         va_list args;
 
         if (!why)
                 return code;
         va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
+        vsnprintf(text, sizeof(text), format, args);
         va_end(args);
         why->code = code;
         why->sys_errno = 0;
@@ -68,6 +68,7 @@ static int code_of(int error)
         case ENOMEM:
                 return PAWL_NO_MEMORY;
         case ENOSPC:
+        case EDQUOT:
                 return PAWL_FULL;
         default:
                 return PAWL_SYSTEM;
@@ -76,16 +77,16 @@ static int code_of(int error)
 
 int why_system(struct pawl_why *why, int error, const char *format, ...)
 {
-        char text[sizeof why->text];
+        char text[sizeof(why->text)];
         char reason[128];
         va_list args;
 
         if (!why)
                 return code_of(error);
         va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
+        vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        why_set(why, code_of(error), "%s: %s", text, strerror_r(error, reason, sizeof reason));
+        why_set(why, code_of(error), "%s: %s", text, strerror_r(error, reason, sizeof(reason)));
         why->sys_errno = error;
         return why->code;
 }

@@ -8,7 +8,7 @@
  * why may be NULL. Bytes that a terminal would interpret are escaped. */
 int why_set(struct pawl_why *why, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a failed system call: adds the text of error (an errno) and maps it: EACCES, EPERM -> PAWL_DENIED, ENOMEM ->
- * PAWL_NO_MEMORY, ENOSPC -> PAWL_FULL, everything else PAWL_SYSTEM. */
+ * PAWL_NO_MEMORY, ENOSPC, EDQUOT -> PAWL_FULL, everything else PAWL_SYSTEM. */
 int why_system(struct pawl_why *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

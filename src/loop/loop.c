@@ -51,7 +51,7 @@ static void machine_random(void *arg, void *bytes, size_t size)
 
         while (size > 0) {
                 size_t part = size < loop->chance_left ? size : loop->chance_left;
-                unsigned char *from = loop->chance + sizeof loop->chance - loop->chance_left;
+                unsigned char *from = loop->chance + sizeof(loop->chance) - loop->chance_left;
 
                 memcpy(out, from, part);
                 explicit_bzero(from, part);
@@ -59,8 +59,8 @@ static void machine_random(void *arg, void *bytes, size_t size)
                 out += part;
                 size -= part;
                 /* It worked in loop_init, and the kernel does not run dry. */
-                if (loop->chance_left == 0 && fill(loop->chance, sizeof loop->chance) == 0)
-                        loop->chance_left = sizeof loop->chance;
+                if (loop->chance_left == 0 && fill(loop->chance, sizeof(loop->chance)) == 0)
+                        loop->chance_left = sizeof(loop->chance);
         }
 }
 
@@ -94,7 +94,7 @@ int loop_init(struct loop *loop, const struct loop_source *source)
 {
         int error;
 
-        memset(loop, 0, sizeof *loop);
+        memset(loop, 0, sizeof(*loop));
         loop->armed = NEVER;
         loop->turn = no_turn;
         loop->epoll_fd = loop->timer_fd = loop->wake_fd = -1;
@@ -103,8 +103,8 @@ int loop_init(struct loop *loop, const struct loop_source *source)
                 return 0;
         }
         loop->source = (struct loop_source){machine_now, machine_random, loop};
-        error = fill(loop->chance, sizeof loop->chance);
-        loop->chance_left = sizeof loop->chance;
+        error = fill(loop->chance, sizeof(loop->chance));
+        loop->chance_left = sizeof(loop->chance);
         if (error == 0)
                 error = open_descriptors(loop);
         if (error != 0)
@@ -127,7 +127,7 @@ void loop_close(struct loop *loop)
         free(loop->heap);
         loop->heap = NULL;
         loop->timers = loop->heap_room = 0;
-        explicit_bzero(loop->chance, sizeof loop->chance);
+        explicit_bzero(loop->chance, sizeof(loop->chance));
 }
 
 /* ---- timers ------------------------------------------------------------------------------------------------------ */
@@ -189,13 +189,13 @@ int loop_reserve(struct loop *loop, size_t n)
         size_t room = loop->heap_room ? loop->heap_room : FIRST_ROOM;
         struct loop_slot *heap;
 
-        if (n >= SIZE_MAX / sizeof *heap / 2 - loop->timers)
+        if (n >= SIZE_MAX / sizeof(*heap) / 2 - loop->timers)
                 return ENOMEM;
         while (room < loop->timers + n + 1) /* [0] is not used */
                 room *= 2;
         if (room == loop->heap_room)
                 return 0;
-        heap = realloc(loop->heap, room * sizeof *heap);
+        heap = realloc(loop->heap, room * sizeof(*heap));
         if (!heap)
                 return ENOMEM;
         loop->heap = heap;
@@ -291,7 +291,7 @@ void loop_unwatch(struct loop *loop, struct watch *watch)
 static void take_wake(struct loop *loop)
 {
         uint64_t count;
-        ssize_t n = read(loop->wake_fd, &count, sizeof count);
+        ssize_t n = read(loop->wake_fd, &count, sizeof(count));
 
         (void)n;
         atomic_exchange(&loop->woken, false);
@@ -364,6 +364,6 @@ void loop_wake(struct loop *loop)
 
         if (loop->wake_fd < 0 || atomic_exchange(&loop->woken, true))
                 return;
-        n = write(loop->wake_fd, &one, sizeof one);
+        n = write(loop->wake_fd, &one, sizeof(one));
         (void)n; /* it cannot be full: there is one wake in it at most */
 }
