@@ -1,26 +1,138 @@
-/* registry.c - which scheme is which engine: the one list of engines. */
+/* registry.c - which scheme is which engine: the one list of engines, and opening one. */
 #include "registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern const struct engine_ops local_engine;
+#ifdef BUILTIN_TRACE
+extern const struct engine_ops trace_engine;
+#define TRACE &trace_engine
+#else
+#define TRACE NULL
+#endif
+
+struct row {
+        const char *scheme;           /* one that ends in '+' stands before another scheme */
+        const struct engine_ops *ops; /* NULL: in a module */
+        const char *module;           /* pawl-MODULE.so */
+        const char *summary;
+        const char *promise;
+        const char *missing; /* said when the module is not there */
+};
+
+#define NOTHING "nothing: it cannot be opened here"
+#define NOT_IN_THIS_VERSION(module)                                                                                    \
+        "it needs the module pawl-" module ".so, which is not installed and does not come with pawl " PAWL_VERSION
+
+static const struct row rows[] = {
+        {
+                .scheme = "local",
+                .ops = &local_engine,
+                .summary = "one machine, no server: processes share a file in memory",
+                .promise = "FIFO; a holder's death frees at once; tokens grow across crashes and reboots; if the file "
+                           "is deleted or lies on tmpfs, their floor is the wall clock",
+        },
+        {
+                .scheme = "trace+",
+                .ops = TRACE,
+                .module = "trace",
+                .summary = "logs what is asked of another engine, and what it says: trace+local:",
+                .promise = "what the engine behind it promises",
+                .missing = "it needs the module pawl-trace.so, which comes with pawl but is not installed: run make "
+                           "install",
+        },
+#define SERVER(scheme_, module_, summary_)                                                                             \
+        {                                                                                                              \
+                .scheme = scheme_, .module = module_, .summary = summary_, .promise = NOTHING,                         \
+                .missing = NOT_IN_THIS_VERSION(module_),                                                               \
+        }
+        SERVER("redis", "redis", "one Redis server or primary"),
+        SERVER("rediss", "redis", "one Redis server or primary, through TLS"),
+        SERVER("redis+unix", "redis", "one Redis server, through its unix socket"),
+        SERVER("redlock", "redlock", "an odd number of independent Redis servers"),
+        SERVER("zk", "zookeeper", "a ZooKeeper ensemble"),
+        SERVER("etcd", "etcd", "an etcd cluster"),
+        SERVER("etcds", "etcd", "an etcd cluster, through TLS"),
+        SERVER("postgres", "postgres", "a PostgreSQL database"),
+        SERVER("postgresql", "postgres", "a PostgreSQL database"),
+};
+
+enum { ROWS = sizeof(rows) / sizeof(*rows) };
+
+static bool fits(const struct row *row, const char *scheme)
+{
+        size_t length = strlen(row->scheme);
+
+        if (row->scheme[length - 1] == '+')
+                return strncmp(scheme, row->scheme, length) == 0 && scheme[length] != '\0';
+        return strcmp(scheme, row->scheme) == 0;
+}
+
+static void name_all(char *text, size_t size)
+{
+        size_t at = 0;
+
+        for (size_t i = 0; i < ROWS && at < size; i++)
+                at += (size_t)snprintf(text + at, size - at, "%s%s%s", i ? ", " : "", rows[i].scheme,
+                                       rows[i].scheme[strlen(rows[i].scheme) - 1] == '+' ? "..." : "");
+}
+
+static const struct engine_ops *ops_of(const struct row *row, const char *scheme, struct pawl_why *why)
+{
+        const struct engine_ops *ops = row->ops;
+        struct pawl_why own;
+
+        if (ops)
+                return ops;
+        ops = module_open(row->module, &own);
+        if (ops)
+                return ops;
+        if (own.code == PAWL_NOT_FOUND)
+                why_set(why, PAWL_NO_ENGINE, "%s: cannot be opened: %s", scheme, row->missing);
+        else
+                why_set(why, PAWL_NO_ENGINE, "%s", own.text);
+        return NULL;
+}
 
 const struct engine_ops *engine_find(const char *scheme, struct pawl_why *why)
 {
-        if (strcmp(scheme, "local") == 0)
-                return &local_engine;
-        if (strncmp(scheme, "trace+", 6) == 0)
-                return module_open("trace", why);
-        why_set(why, PAWL_NO_ENGINE, "no engine is called %s; there is local", scheme);
+        char known[256];
+
+        for (size_t i = 0; i < ROWS; i++) {
+                if (fits(&rows[i], scheme))
+                        return ops_of(&rows[i], scheme, why);
+        }
+        name_all(known, sizeof(known));
+        why_set(why, PAWL_NO_ENGINE, "no engine is called %.64s; there are %s", scheme, known);
         return NULL;
+}
+
+static const char *missing(const struct row *row)
+{
+        struct pawl_why why;
+
+        if (row->ops || module_open(row->module, &why))
+                return NULL;
+        if (why.code == PAWL_NOT_FOUND)
+                return row->missing;
+        return "its module does not fit this library or may not be trusted: opening it says more";
 }
 
 int engine_info(size_t index, struct pawl_engine_info *info)
 {
-        if (index > 0)
+        const struct row *row;
+
+        if (index >= ROWS)
                 return PAWL_NOT_FOUND;
-        *info = (struct pawl_engine_info){.scheme = "local", .summary = "one machine, no server", .promise = "all"};
+        row = &rows[index];
+        *info = (struct pawl_engine_info){
+                .scheme = row->scheme,
+                .summary = row->summary,
+                .promise = row->promise,
+                .missing = missing(row),
+        };
         return PAWL_OK;
 }
 
@@ -31,7 +143,7 @@ int engine_open(const struct engine_ops *ops, const struct engine_host *host, co
         int code;
 
         if (!opened)
-                return why_set(why, PAWL_NO_MEMORY, "out of memory opening %s", ops->name);
+                return why_set(why, PAWL_NO_MEMORY, "no memory to open %s", url->shown);
         opened->ops = ops;
         opened->host = host;
         opened->claim_size = ops->claim_size;

@@ -4,6 +4,11 @@
 
 #include "engine.h"
 
-const struct engine_ops *module_open(const char *module, struct pawl_why *why);
+/* The ops of the module pawl-NAME.so, from a directory that was fixed when the library was built or installed. NULL and
+ * why otherwise: code PAWL_NOT_FOUND if there is no such file, PAWL_NO_ENGINE if it is of no use. It stays loaded. */
+const struct engine_ops *module_open(const char *name, struct pawl_why *why);
+
+/* The same for one file. */
+const struct engine_ops *module_load(const char *path, struct pawl_why *why);
 
 #endif

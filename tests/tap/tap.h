@@ -45,8 +45,7 @@ void tap_register(struct tap_test *test);
 
 /* Each gives true if the check passed: if (!CHECK(...)) return; */
 #define CHECK(condition) tap_check((condition), __FILE__, __LINE__, #condition)
-#define CHECK_INT(actual, expected)                                                                                    \
-        tap_check_int((intmax_t)(actual), (intmax_t)(expected), __FILE__, __LINE__, #actual)
+#define CHECK_INT(actual, expected) tap_check_int((intmax_t)(actual), (intmax_t)(expected), __FILE__, __LINE__, #actual)
 #define CHECK_UINT(actual, expected)                                                                                   \
         tap_check_uint((uintmax_t)(actual), (uintmax_t)(expected), __FILE__, __LINE__, #actual)
 #define CHECK_STR(actual, expected) tap_check_str((actual), (expected), __FILE__, __LINE__, #actual)
