@@ -70,7 +70,7 @@ void client_kick(struct pawl_client *client);
 /* Starts the private thread if there is to be one. PAWL_OK or PAWL_SYSTEM. */
 int client_thread(struct pawl_client *client, struct pawl_why *why);
 void client_thread_stop(struct pawl_client *client);
-/* Is this thread running one of the client's callbacks? */
+/* Is this thread running one of the client's callbacks? Locked, as all below. */
 bool client_calls_back(const struct pawl_client *client);
 /* Waits, locked on entry and exit, until the sleeper got something it wanted; drives the loop if nobody else does. */
 void client_sleep(struct pawl_client *client, struct sleeper *sleeper);

@@ -106,12 +106,14 @@ static int enter(pawl_client *client, uint32_t capability)
 
         if (code != PAWL_OK)
                 return code;
-        if (client_calls_back(client))
-                return PAWL_MISUSE;
         if (!(client->engine->capabilities & capability) || !client->engine->ops->inspect)
                 return PAWL_UNSUPPORTED;
         client_lock(client);
-        return PAWL_OK;
+        if (client_calls_back(client))
+                code = PAWL_MISUSE;
+        if (code != PAWL_OK)
+                client_unlock(client);
+        return code;
 }
 
 static int show_lines(struct question *question, int code, pawl_entry_fn *fn, void *arg)

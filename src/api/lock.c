@@ -99,7 +99,7 @@ static int64_t wait_of(const struct pawl_lock_options *options)
 }
 
 /* Everything that can be wrong is found here, before anything is asked. Locked if, and only if, PAWL_OK. */
-static int begin(struct pawl_client *client, const char *name, const struct pawl_lock_options *theirs,
+static int begin(struct pawl_client *client, const char *name, const struct pawl_lock_options *theirs, bool blocking,
                  struct pawl_lock_options *options, struct pawl_lock **lock)
 {
         size_t length;
@@ -114,6 +114,9 @@ static int begin(struct pawl_client *client, const char *name, const struct pawl
         client_lock(client);
         if (client->closing)
                 code = why_set(options->why, PAWL_MISUSE, "the client is being closed");
+        else if (blocking && client_calls_back(client)) /* it would wait for itself */
+                code = why_set(options->why, PAWL_MISUSE,
+                               "a blocking call inside a callback: use the asynchronous one");
         if (code == PAWL_OK)
                 code = client_thread(client, options->why);
         if (code == PAWL_OK) {
@@ -177,9 +180,7 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
 
         if (!out)
                 return PAWL_INVALID;
-        if (client_check(client) == PAWL_OK && client_calls_back(client))
-                return PAWL_MISUSE;
-        code = begin(client, name, theirs, &options, &lock);
+        code = begin(client, name, theirs, true, &options, &lock);
         if (code != PAWL_OK)
                 return code;
         code = acquire_locked(client, lock, wait_of(&options), options.why);
@@ -202,7 +203,7 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
 
         if (!out || !on_granted)
                 return PAWL_INVALID;
-        code = begin(client, name, theirs, &options, &lock);
+        code = begin(client, name, theirs, false, &options, &lock);
         if (code != PAWL_OK)
                 return code;
         lock->owned = true;
@@ -518,13 +519,11 @@ int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_opt
                 return code;
         if (!word || !out)
                 return PAWL_INVALID;
-        if (client_calls_back(client))
-                return PAWL_MISUSE;
         client_lock(client);
-        code = read_word(client, word, theirs, &given, name);
+        code = client_calls_back(client) ? PAWL_MISUSE : read_word(client, word, theirs, &given, name);
         client_unlock(client);
         if (code == PAWL_OK)
-                code = begin(client, name, &given, &options, &lock);
+                code = begin(client, name, &given, true, &options, &lock);
         if (code != PAWL_OK)
                 return code;
         code = adopt_locked(client, lock, word, options.why);
