@@ -38,6 +38,7 @@ struct pawl_client {
         bool thread_up;
         bool stop;
         bool closing;
+        bool kicked;           /* something new for whoever drives */
         uint8_t driver;        /* enum driver: who is in loop_wait or loop_turn */
         bool in_callback;      /* on callback_thread */
         uint32_t inside;       /* blocking calls that have let the mutex go */

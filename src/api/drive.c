@@ -26,6 +26,7 @@ void client_lock(struct pawl_client *client)
 
 void client_kick(struct pawl_client *client)
 {
+        client->kicked = true;
         if (client->driver == DRIVER_NOBODY && client->thread_up)
                 pthread_cond_signal(&client->thread_cond);
         else
@@ -163,8 +164,17 @@ static void stand_by(struct pawl_client *client)
         pthread_cond_timedwait(&client->thread_cond, &client->mutex, &until);
 }
 
+/* Somebody else turns the loop, wants to, or did a moment ago and left nothing that cannot wait. */
+static bool others_drive(const struct pawl_client *client, uint64_t seen)
+{
+        if (client->driver != DRIVER_NOBODY || client->wanting)
+                return true;
+        return client->caller_turns != seen && !client->kicked && !client->core.stats.waiting;
+}
+
 static void drive_from_thread(struct pawl_client *client)
 {
+        client->kicked = false;
         client->driver = DRIVER_THREAD;
         pthread_mutex_unlock(&client->mutex);
         loop_wait(&client->loop, NEVER);
@@ -184,7 +194,7 @@ static void *thread_main(void *arg)
         while (!client->stop) {
                 if (!list_empty(&client->core.notices)) {
                         client_call_back(client);
-                } else if (client->driver != DRIVER_NOBODY || client->wanting || client->caller_turns != seen) {
+                } else if (others_drive(client, seen)) {
                         seen = client->caller_turns;
                         stand_by(client);
                 } else {
