@@ -19,7 +19,7 @@
 /* Below the directory of the library, or of a program that has it inside: as installed, and in the build tree. */
 static const char *const beside[] = {"pawl", "src/engine"};
 
-/* ---- where -------------------------------------------------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------------------------------------------------- */
 
 /* The file this code is in: the library, or the program it was linked into. False if nobody can tell. */
 static bool own_file(char path[PATH_MAX])
@@ -40,7 +40,7 @@ static bool own_file(char path[PATH_MAX])
         return *path == '/';
 }
 
-/* ---- whether it may be trusted ------------------------------------------------------------------------------------ */
+/* ---- whether it may be trusted ----------------------------------------------------------------------------------- */
 
 /* Only root, we ourselves, or who owns the library could have written it. */
 static bool trusted(const char *path)
@@ -69,7 +69,7 @@ static bool trusted_with_directory(const char *path)
         return trusted(path) && trusted(directory);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static const struct engine_ops *check(const struct engine_module *module, const char *path, struct pawl_why *why)
 {

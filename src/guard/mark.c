@@ -1,5 +1,5 @@
-/* mark.c - "pawl-mark 1 NAME TOKEN CHECK": the name, so that a mark copied to another resource is found out; the check, so that a
- * damaged one is. */
+/* mark.c - "pawl-mark 1 NAME TOKEN CHECK": the name, so that a mark copied to another resource is found out; the
+ * check, so that a damaged one is. */
 #include "mark.h"
 
 #include <inttypes.h>

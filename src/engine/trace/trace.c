@@ -54,7 +54,7 @@ static int64_t now(const struct trace *trace)
         return loop_now(trace->engine.host->loop);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 /* "what name: text". The name is encoded: it may hold what a log or a terminal would take for its own. */
 static void say(const struct trace *trace, const char *what, const char *name, const char *format, ...)
@@ -103,7 +103,7 @@ static void asked(const struct trace *trace, const struct claim *claim)
         note_of(trace, claim)->asked_at = now(trace);
 }
 
-/* ---- what is asked -------------------------------------------------------------------------------------------------- */
+/* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
 static void trace_acquire(struct engine *engine, struct claim *claim)
 {
@@ -146,7 +146,7 @@ static void trace_release(struct engine *engine, struct claim *claim)
         trace->inner->ops->release(trace->inner, claim);
 }
 
-/* ---- what is told --------------------------------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 static void on_granted(void *arg, struct claim *claim, const struct grant *grant)
 {
@@ -213,7 +213,7 @@ static const struct engine_events inner_events = {
         .asked = on_asked,
 };
 
-/* ---- at once -------------------------------------------------------------------------------------------------------- */
+/* ---- at once ----------------------------------------------------------------------------------------------------- */
 
 static int instant_acquire(struct engine *engine, struct claim *claim, int64_t at, struct grant *grant)
 {
@@ -267,7 +267,7 @@ static const struct engine_instant trace_instant = {
         .look = instant_look,
 };
 
-/* ---- inspection ----------------------------------------------------------------------------------------------------- */
+/* ---- inspection -------------------------------------------------------------------------------------------------- */
 
 static void pass_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
 {
@@ -333,7 +333,7 @@ static const struct engine_inspect trace_inspect = {
         .ask = inspect_ask,
 };
 
-/* ---- leases: their words are secrets and are not logged -------------------------------------------------------------- */
+/* ---- leases: their words are secrets and are not logged ---------------------------------------------------------- */
 
 static int leases_word(struct engine *engine, const struct claim *claim, char *word, size_t size)
 {
@@ -375,7 +375,7 @@ static const struct engine_leases trace_leases = {
         .forget = leases_forget,
 };
 
-/* ---- opening and closing -------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static int open_inner(struct trace *trace, struct pawl_why *why)
 {

@@ -1,4 +1,4 @@
-/* registry_test.c - schemes find their engines, modules that do not fit are refused, and every failure is a sentence. */
+/* registry_test.c - schemes find their engines, modules that do not fit are refused, every failure is a sentence. */
 #include "tap.h"
 
 #include <stdio.h>

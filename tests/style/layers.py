@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""layers.py - includes go downwards only (ARCHITECTURE.md). Every #include "..." is resolved to a file of the project and
+checked against the arrows; <...> outside of engines and guards must be the C library's."""
+import os
+import re
+
+from style import check, done, files, read
+
+PUBLIC = ("include/",)
+ENGINE = ("src/engine/engine.h",)
+
+# What a file under a path may include, beside its own folder; the longest path that fits decides.
+ARROWS = {
+    "include/": PUBLIC,
+    "src/base/": PUBLIC,
+    "src/loop/": PUBLIC + ("src/base/",),
+    "src/net/": PUBLIC + ("src/base/", "src/loop/"),
+    "src/guard/": PUBLIC + ("src/base/",),
+    "src/engine/": PUBLIC + ("src/base/", "src/loop/"),
+    "src/engine/*/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/net/"),
+    "src/core/": PUBLIC + ENGINE + ("src/base/", "src/loop/"),
+    "src/api/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/core/"),
+    "src/recipe/": PUBLIC,
+    "cli/": PUBLIC,
+    "bench/": PUBLIC,
+    "examples/": PUBLIC,
+}
+
+# Who may use the client library of a store.
+MAY_USE_LIBRARIES = ("src/engine/*/", "src/guard/", "src/net/", "bench/")
+
+LIBC = re.compile(r"^(sys|linux|asm|net|netinet|arpa)/[\w/]+\.h$|^(" + "|".join("""
+    alloca assert ctype dirent dlfcn elf endian err errno execinfo fcntl fenv features float fnmatch ftw getopt glob grp
+    inttypes iso646 langinfo libgen limits link locale malloc math memory mntent netdb poll pthread pty pwd regex sched
+    semaphore setjmp sgtty signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string
+    strings sysexits syslog termios tgmath threads time uchar ucontext unistd utime utmp wait wchar wctype
+    """.split()) + r")\.h$")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def layer_of(path):
+    if re.match(r"src/engine/[^/]+/", path):
+        return "src/engine/*/", "/".join(path.split("/")[:3]) + "/"
+    for layer in ARROWS:
+        if path.startswith(layer):
+            return layer, layer
+    return None, None
+
+
+def resolve(path, name):
+    """The file of the project that is meant, as the compiler would look for it."""
+    for directory in (os.path.dirname(path), "include", "src"):
+        candidate = os.path.normpath(os.path.join(directory, name))
+        if os.path.isfile(candidate):
+            return candidate
+    return None
+
+
+def problems_of(path):
+    layer, own = layer_of(path)
+    for kind, name in INCLUDE.findall(read(path)):
+        target = resolve(path, name)
+        if kind == "<" and target and target.startswith("include/"):
+            continue
+        if kind == "<":
+            if layer not in MAY_USE_LIBRARIES and not LIBC.match(name):
+                yield "%s includes <%s>, which is not the C library's" % (path, name)
+        elif not target:
+            yield '%s includes "%s", which is not there' % (path, name)
+        elif not target.startswith((own,) + ARROWS[layer]):
+            yield "%s includes %s: not downwards" % (path, target)
+
+
+sources = files(".c", ".h")
+for layer_name in ARROWS:
+    mine = [path for path in sources if layer_of(path)[0] == layer_name]
+    if mine:
+        check("%s includes only what stands below it" % layer_name.rstrip("/"),
+              (problem for path in mine for problem in problems_of(path)))
+
+engines = {path.split("/")[2] for path in sources if layer_of(path)[0] == "src/engine/*/"}
+above = [path for path in sources if path.startswith(("src/core/", "src/api/"))]
+check("core and api name no engine",
+      ("%s names %s" % (path, name) for path in above for name in re.findall(r"\b(\w+)_engine\b", read(path))
+       if name in engines))
+CLOCKS = re.compile(r"\b(clock_gettime|gettimeofday|timespec_get|getrandom|getentropy|time|random|rand|srand)[ ]?\(")
+check("core has time and randomness from the loop alone",
+      ("%s calls %s" % (path, name) for path in above if path.startswith("src/core/")
+       for name in CLOCKS.findall(read(path))))
+done()
