@@ -1,0 +1,262 @@
+/* place.c - fresh places, the clients in them, their event loops under PAWL_DRIVE_CALLER, and ways to look. */
+#include "contract.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MEMBERS_MAX = 64 };
+
+struct member {
+        pawl_client *client;
+        pthread_t thread;
+        int stop_fd;
+};
+
+static struct member members[MEMBERS_MAX];
+static pthread_mutex_t members_lock = PTHREAD_MUTEX_INITIALIZER;
+static char place_url[1024];
+
+static void bail_out(const char *what, const char *why)
+{
+        printf("Bail out! %s: %s\n", what, why);
+        fflush(stdout);
+        _exit(1);
+}
+
+int64_t now_ms(void)
+{
+        struct timespec ts;
+        clock_gettime(CLOCK_BOOTTIME, &ts);
+        return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void nap(int64_t ms)
+{
+        struct timespec ts = {ms / 1000, (ms % 1000) * 1000000};
+        while (nanosleep(&ts, &ts) == -1 && errno == EINTR)
+                ;
+}
+
+int64_t believable_ms(int64_t ttl_ms)
+{
+        return ttl_ms - ttl_ms / 100 - 2;
+}
+
+/* ---- places ---------------------------------------------------------------------------------------------------- */
+
+static void take_down(void)
+{
+        end_all_peers();
+        for (int i = 0; i < MEMBERS_MAX; i++)
+                if (members[i].client)
+                        (void)leave(members[i].client);
+}
+
+const char *fresh_place(void)
+{
+        static unsigned number;
+        const char *template = getenv("PAWL_TEST_URL");
+        if (!number++)
+                atexit(take_down);
+        take_down();
+        size_t used = 0;
+        for (const char *p = template ? template : "local:{dir}"; *p && used < sizeof place_url - 1;) {
+                char *out = place_url + used;
+                size_t room = sizeof place_url - used;
+                if (!strncmp(p, "{dir}", 5)) {
+                        used += (size_t)snprintf(out, room, "%s", tap_directory());
+                        p += 5;
+                } else if (!strncmp(p, "{n}", 3)) {
+                        used += (size_t)snprintf(out, room, "%ld-%u", (long)getpid(), number);
+                        p += 3;
+                } else {
+                        *out = *p++;
+                        used++;
+                }
+        }
+        if (used >= sizeof place_url)
+                bail_out("PAWL_TEST_URL", "too long");
+        place_url[used] = '\0';
+        return place_url;
+}
+
+/* ---- clients --------------------------------------------------------------------------------------------------- */
+
+bool caller_drives(void)
+{
+        const char *drive = getenv("PAWL_TEST_DRIVE");
+        return drive && !strcmp(drive, "caller");
+}
+
+/* The event loop a program would have under PAWL_DRIVE_CALLER. */
+static void *turn_client(void *arg)
+{
+        struct member *member = arg;
+        struct pollfd fds[2] = {{.fd = pawl_fd(member->client), .events = POLLIN},
+                                {.fd = member->stop_fd, .events = POLLIN}};
+        while (!fds[1].revents) {
+                if (poll(fds, 2, -1) > 0 && fds[0].revents)
+                        pawl_dispatch(member->client);
+        }
+        return NULL;
+}
+
+static void enter(pawl_client *client)
+{
+        pthread_mutex_lock(&members_lock);
+        struct member *member = members;
+        while (member->client && member < members + MEMBERS_MAX - 1)
+                member++;
+        if (member->client)
+                bail_out("join", "too many clients in one test");
+        *member = (struct member){.client = client, .stop_fd = -1};
+        if (caller_drives()) {
+                member->stop_fd = eventfd(0, EFD_CLOEXEC);
+                if (member->stop_fd < 0 || pthread_create(&member->thread, NULL, turn_client, member))
+                        bail_out("join", "no thread to turn the client");
+        }
+        pthread_mutex_unlock(&members_lock);
+}
+
+pawl_client *join_with(const char *place, struct pawl_open_options options)
+{
+        struct pawl_why why = {0};
+        pawl_client *client = NULL;
+        options.size = sizeof options;
+        options.drive = caller_drives() ? PAWL_DRIVE_CALLER : PAWL_DRIVE_THREAD;
+        options.why = &why;
+        if (pawl_open(place, &options, &client) != PAWL_OK)
+                bail_out(place, why.text);
+        enter(client);
+        return client;
+}
+
+pawl_client *join(const char *place)
+{
+        return join_with(place, (struct pawl_open_options){0});
+}
+
+int leave(pawl_client *client)
+{
+        struct member member = {0};
+        pthread_mutex_lock(&members_lock);
+        for (int i = 0; i < MEMBERS_MAX; i++) {
+                if (members[i].client != client)
+                        continue;
+                member = members[i];
+                if (member.stop_fd >= 0) {
+                        eventfd_write(member.stop_fd, 1);
+                        pthread_join(member.thread, NULL);
+                        close(member.stop_fd);
+                }
+                members[i].client = NULL;
+                break;
+        }
+        pthread_mutex_unlock(&members_lock);
+        return member.client ? pawl_close(client) : PAWL_INVALID;
+}
+
+/* ---- looking --------------------------------------------------------------------------------------------------- */
+
+static int note_line(const struct pawl_entry *entry, void *arg)
+{
+        struct view *view = arg;
+        view->holders += entry->role == PAWL_ROLE_HOLDER;
+        view->waiters += entry->role == PAWL_ROLE_WAITER;
+        view->past += entry->role == PAWL_ROLE_PAST;
+        if (view->count < VIEW_MAX) {
+                struct line *line = &view->lines[view->count++];
+                line->entry = *entry;
+                snprintf(line->name, sizeof line->name, "%s", entry->name);
+                snprintf(line->owner, sizeof line->owner, "%s", entry->owner ? entry->owner : "");
+                snprintf(line->note, sizeof line->note, "%s", entry->note ? entry->note : "");
+        }
+        return 0;
+}
+
+int show(pawl_client *client, const char *name, struct view *view)
+{
+        memset(view, 0, sizeof *view);
+        return pawl_show(client, name, note_line, view);
+}
+
+int list(pawl_client *client, const char *prefix, struct view *view)
+{
+        memset(view, 0, sizeof *view);
+        return pawl_list(client, prefix, note_line, view);
+}
+
+const struct line *line_of(const struct view *view, unsigned role, unsigned index)
+{
+        for (unsigned i = 0; i < view->count; i++)
+                if (view->lines[i].entry.role == role && !index--)
+                        return &view->lines[i];
+        return NULL;
+}
+
+static bool waiters_are(pawl_client *client, const char *name, unsigned count)
+{
+        static _Thread_local struct view view;
+        show(client, name, &view);
+        return view.waiters == count;
+}
+
+bool queue_reaches(pawl_client *client, const char *name, unsigned count)
+{
+        if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
+                return SOON(waiters_are(client, name, count));
+        nap(200);
+        return true;
+}
+
+bool is_free(pawl_client *client, const char *name)
+{
+        pawl_lock *lock;
+        if (pawl_acquire(client, name, PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &lock) != PAWL_OK)
+                return false;
+        return pawl_release(lock) == PAWL_OK;
+}
+
+bool nothing_is_left(pawl_client *client, const char *name)
+{
+        static _Thread_local struct view view;
+        if (!(pawl_capabilities(client) & PAWL_CAN_INSPECT))
+                return true;
+        int code = show(client, name, &view);
+        return (code == PAWL_NOT_FOUND || code == PAWL_OK) && view.holders == 0 && view.waiters == 0;
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------------------------- */
+
+void see_granted(pawl_lock *lock, int status, void *arg)
+{
+        struct seen *seen = arg;
+        (void)lock;
+        atomic_store(&seen->status, status);
+        atomic_fetch_add(&seen->granted, 1);
+}
+
+void see_lost(pawl_lock *lock, int reason, void *arg)
+{
+        struct seen *seen = arg;
+        (void)lock;
+        atomic_store(&seen->reason, reason);
+        atomic_fetch_add(&seen->lost, 1);
+}
+
+void see_asked(pawl_lock *lock, void *arg)
+{
+        struct seen *seen = arg;
+        (void)lock;
+        atomic_fetch_add(&seen->asked, 1);
+}
+
+void see_released(int status, void *arg)
+{
+        struct seen *seen = arg;
+        atomic_store(&seen->release_status, status);
+        atomic_fetch_add(&seen->released, 1);
+}

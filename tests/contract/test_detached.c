@@ -1,0 +1,185 @@
+/* test_detached.c - leases that outlive the handle and the process, as one word. */
+#include "contract.h"
+
+TEST(a_detached_lock_outlives_its_handle_and_client)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_INT(leave(one), PAWL_OK);
+        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+}
+
+TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct peer *peer = start_peer(place);
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        int64_t before = now_ms();
+        REQUIRE_INT(ask_peer(peer, "acquire a 0 1500 %u", (unsigned)PAWL_DETACH), PAWL_OK);
+        kill_peer(peer);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
+        CHECK(now_ms() - before >= believable_ms(1500) - 1);
+}
+
+TEST(a_lease_is_taken_up_renewed_and_released_by_another_process)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct peer *peer = start_peer(place);
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *lock, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        CHECK(strlen(word) > 0 && !strpbrk(word, " \t\n"));
+        uint64_t token = pawl_token(lock);
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        REQUIRE_INT(ask_peer(peer, "adopt %s", word), PAWL_OK);
+        CHECK_UINT(peer_token(peer), token);
+        CHECK_INT(ask_peer(peer, "check"), PAWL_OK);
+        nap(300);
+        long before = ask_peer(peer, "remaining");
+        CHECK_INT(ask_peer(peer, "renew"), PAWL_OK);
+        CHECK(ask_peer(peer, "remaining") > before);
+        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_INT(ask_peer(peer, "release"), PAWL_OK);
+        CHECK(is_free(one, "a"));
+}
+
+TEST(an_adopted_lease_can_be_put_down_again)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *lock, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        for (int i = 0; i < 3; i++) {
+                MUST(pawl_adopt(two, word, NULL, &lock));
+                CHECK_STR(pawl_name(lock), "a");
+                CHECK_INT(pawl_forget(lock), PAWL_OK);
+        }
+        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        MUST(pawl_adopt(two, word, NULL, &lock));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(is_free(one, "a"));
+        CHECK_INT(pawl_adopt(two, word, NULL, &none), PAWL_LOST);
+}
+
+TEST(an_expired_lease_cannot_be_taken_up)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *lock, *next, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 200, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
+        CHECK_INT(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
+        CHECK_INT(pawl_check(next), PAWL_OK);
+        CHECK_INT(pawl_release(next), PAWL_OK);
+        CHECK_INT(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
+}
+
+/* A word that is nearly right must not open the lock: no letter of it is idle. */
+TEST(no_changed_word_takes_the_lease_up)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        char word[PAWL_LEASE_MAX + 1], wrong[PAWL_LEASE_MAX + 1];
+        pawl_lock *lock, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 60000, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        for (size_t i = 0; i < strlen(word); i++) {
+                snprintf(wrong, sizeof wrong, "%s", word);
+                wrong[i] = wrong[i] == '1' ? '2' : '1';
+                int code = pawl_adopt(one, wrong, NULL, &none);
+                if (!CHECK(code == PAWL_INVALID || code == PAWL_LOST || code == PAWL_NOT_FOUND))
+                        NOTE("byte %zu of %s changed: %s", i, word, pawl_error_name(code));
+        }
+        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+}
+
+TEST(what_is_no_lease_word_is_refused)
+{
+        static const char *const words[] = {"",     "x",  "1",   "a b",        "../../etc/passwd",
+                                            "::::", "\n", "%00", "caf\xc3\xa9"};
+        pawl_client *one = join(fresh_place());
+        char big[4096];
+        pawl_lock *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+                CHECK_INT(pawl_adopt(one, words[i], NULL, &none), PAWL_INVALID);
+        memset(big, 'a', sizeof big - 1);
+        big[sizeof big - 1] = '\0';
+        CHECK_INT(pawl_adopt(one, big, NULL, &none), PAWL_INVALID);
+        CHECK_INT(pawl_adopt(one, NULL, NULL, &none), PAWL_INVALID);
+}
+
+TEST(only_detached_locks_have_a_lease_word_and_can_be_forgotten)
+{
+        pawl_client *one = join(fresh_place());
+        char word[PAWL_LEASE_MAX + 1], small[2];
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        CHECK_INT(pawl_lease(lock, word, sizeof word), PAWL_MISUSE);
+        CHECK_INT(pawl_forget(lock), PAWL_MISUSE);
+        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock));
+        CHECK_INT(pawl_lease(lock, small, sizeof small), PAWL_INVALID);
+        CHECK_INT(pawl_lease(lock, NULL, 0), PAWL_INVALID);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+}
+
+TEST(every_lease_has_a_word_of_its_own)
+{
+        enum { WORDS = 50 };
+        pawl_client *one = join(fresh_place());
+        char words[WORDS][PAWL_LEASE_MAX + 1];
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        for (int i = 0; i < WORDS; i++) {
+                MUST(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock));
+                MUST(pawl_lease(lock, words[i], sizeof words[i]));
+                CHECK_INT(pawl_release(lock), PAWL_OK);
+                for (int k = 0; k < i; k++)
+                        REQUIRE(strcmp(words[i], words[k]));
+        }
+}
+
+TEST(a_detached_lock_is_shown_as_such)
+{
+        pawl_client *one = join(fresh_place());
+        struct view view;
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_DETACH | PAWL_CAN_INSPECT);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
+        CHECK_INT(show(one, "a", &view), PAWL_OK);
+        REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0));
+        CHECK(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.flags & PAWL_DETACH);
+}

@@ -1,0 +1,345 @@
+/* test_waiting.c - promises 7 and 8: a claim that failed leaves nothing behind, and the others wait in their order. */
+#include "contract.h"
+
+TEST(a_try_that_failed_leaves_nothing_behind)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct view view;
+        pawl_lock *lock, *none;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < 100; i++)
+                REQUIRE_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        if (pawl_capabilities(one) & PAWL_CAN_INSPECT) {
+                CHECK_INT(show(one, "a", &view), PAWL_OK);
+                CHECK_UINT(view.holders, 1);
+                CHECK_UINT(view.waiters, 0);
+        }
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(nothing_is_left(one, "a"));
+        CHECK(is_free(one, "a"));
+}
+
+TEST(a_wait_that_timed_out_leaves_nothing_behind_and_was_not_shorter_than_asked)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *none;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        int64_t before = now_ms();
+        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = 150), &none), PAWL_TIMEOUT);
+        CHECK(now_ms() - before >= 149);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(nothing_is_left(one, "a"));
+        CHECK(is_free(one, "a"));
+        CHECK(is_free(two, "a"));
+}
+
+TEST(an_asynchronous_wait_times_out_too)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct seen seen = {0};
+        pawl_lock *lock, *waiting;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), see_granted, &seen, &waiting));
+        CHECK(SOON(atomic_load(&seen.granted) == 1));
+        CHECK_INT(atomic_load(&seen.status), PAWL_TIMEOUT);
+        CHECK_INT(pawl_state(waiting), PAWL_OVER);
+        CHECK_INT(pawl_check(waiting), PAWL_MISUSE);
+        (void)pawl_release(waiting);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(nothing_is_left(one, "a"));
+        CHECK_INT(atomic_load(&seen.granted), 1);
+}
+
+TEST(a_cancelled_claim_says_so_once_and_leaves_nothing_behind)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct seen seen = {0};
+        pawl_lock *lock, *waiting;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
+        REQUIRE(queue_reaches(one, "a", 1));
+        CHECK_INT(pawl_state(waiting), PAWL_WAITING);
+        CHECK_INT(pawl_cancel(waiting), PAWL_OK);
+        CHECK(SOON(atomic_load(&seen.granted) == 1));
+        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
+        CHECK_INT(pawl_state(waiting), PAWL_OVER);
+        CHECK_INT(pawl_cancel(waiting), PAWL_MISUSE);
+        CHECK(queue_reaches(one, "a", 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(is_free(one, "a"));
+        (void)pawl_release(waiting);
+        CHECK_INT(atomic_load(&seen.granted), 1);
+}
+
+TEST(cancelling_what_is_held_is_misuse_and_changes_nothing)
+{
+        pawl_client *one = join(fresh_place());
+        pawl_lock *lock;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        CHECK_INT(pawl_cancel(lock), PAWL_MISUSE);
+        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+}
+
+TEST(releasing_a_claim_that_waits_ends_it_without_a_later_callback)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *waiting;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < 20; i++) {
+                struct seen seen = {0};
+                MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
+                (void)pawl_release(waiting);
+                int calls = atomic_load(&seen.granted);
+                nap(2);
+                CHECK_INT(atomic_load(&seen.granted), calls);
+        }
+        CHECK(queue_reaches(one, "a", 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(is_free(one, "a"));
+}
+
+/* A cancel races with the grant: whichever wins, the lock is held by exactly that one and freed by its release. */
+TEST(a_cancel_that_races_with_the_grant_loses_nothing)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *waiting;
+
+        for (int i = 0; i < 200; i++) {
+                struct seen seen = {0};
+                MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
+                MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
+                CHECK_INT(pawl_release_async(lock, NULL, NULL), PAWL_OK);
+                (void)pawl_cancel(waiting);
+                REQUIRE(SOON(atomic_load(&seen.granted) == 1));
+                if (atomic_load(&seen.status) == PAWL_OK) {
+                        CHECK_INT(pawl_check(waiting), PAWL_OK);
+                        CHECK_INT(pawl_release(waiting), PAWL_OK);
+                } else {
+                        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
+                        (void)pawl_release(waiting);
+                }
+                REQUIRE(SOON(is_free(one, "a")));
+        }
+}
+
+TEST(a_release_hands_the_lock_to_the_waiter_and_not_to_a_passer_by)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *waiting, *none;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        for (int i = 0; i < 20; i++) {
+                struct seen seen = {0};
+                MUST(pawl_acquire(one, "a", NULL, &lock));
+                MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
+                REQUIRE(queue_reaches(one, "a", 1));
+                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+                REQUIRE(SOON(atomic_load(&seen.granted) == 1));
+                CHECK_INT(atomic_load(&seen.status), PAWL_OK);
+                CHECK_INT(pawl_release(waiting), PAWL_OK);
+        }
+}
+
+TEST(a_waiter_is_served_when_the_holders_lease_runs_out)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *next;
+
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 300, .flags = PAWL_NO_RENEW), &lock));
+        MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
+        CHECK(pawl_token(next) > pawl_token(lock));
+}
+
+TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct seen gave_up = {0}, cancelled = {0}, served = {0};
+        pawl_lock *lock, *claims[3];
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), see_granted, &gave_up, &claims[0]));
+        MUST(pawl_acquire_async(two, "a", NULL, see_granted, &cancelled, &claims[1]));
+        MUST(pawl_acquire_async(two, "a", NULL, see_granted, &served, &claims[2]));
+        REQUIRE(SOON(atomic_load(&gave_up.granted) == 1));
+        CHECK_INT(pawl_cancel(claims[1]), PAWL_OK);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(SOON(atomic_load(&served.granted) == 1));
+        CHECK_INT(atomic_load(&served.status), PAWL_OK);
+        CHECK_INT(pawl_release(claims[2]), PAWL_OK);
+        CHECK(is_free(one, "a"));
+}
+
+TEST(a_waiter_that_died_does_not_stall_the_queue)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct peer *dead[2] = {start_peer(place), start_peer(place)}, *alive = start_peer(place);
+        pawl_lock *lock;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < 2; i++) {
+                tell_peer(dead[i], "acquire a 0 1000");
+                REQUIRE(queue_reaches(one, "a", (unsigned)i + 1));
+        }
+        tell_peer(alive, "acquire a 0 1000");
+        REQUIRE(queue_reaches(one, "a", 3));
+        kill_peer(dead[0]);
+        kill_peer(dead[1]);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_INT(hear_peer(alive), PAWL_OK);
+        CHECK_INT(ask_peer(alive, "release"), PAWL_OK);
+        CHECK(is_free(one, "a"));
+}
+
+/* ---- first come, first served ---------------------------------------------------------------------------------- */
+
+struct thread_waiter {
+        pawl_client *client;
+        pthread_t thread;
+        uint64_t token;
+};
+
+static void *wait_in_a_thread(void *arg)
+{
+        struct thread_waiter *waiter = arg;
+        pawl_lock *lock;
+        if (pawl_acquire(waiter->client, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock) == PAWL_OK) {
+                waiter->token = pawl_token(lock);
+                (void)pawl_release(lock);
+        }
+        return NULL;
+}
+
+struct async_waiter {
+        atomic_int done;
+        uint64_t token;
+};
+
+static void note_token_and_release(pawl_lock *lock, int status, void *arg)
+{
+        struct async_waiter *waiter = arg;
+        waiter->token = status == PAWL_OK ? pawl_token(lock) : 0;
+        (void)pawl_release_async(lock, NULL, NULL);
+        atomic_store(&waiter->done, 1);
+}
+
+TEST(threads_are_served_in_the_order_in_which_they_came)
+{
+        enum { WAITERS = 10 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct thread_waiter waiters[WAITERS] = {{0}};
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (unsigned i = 0; i < WAITERS; i++) {
+                waiters[i].client = one;
+                REQUIRE(!pthread_create(&waiters[i].thread, NULL, wait_in_a_thread, &waiters[i]));
+                REQUIRE(queue_reaches(one, "a", i + 1));
+        }
+        uint64_t last = pawl_token(lock);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        for (int i = 0; i < WAITERS; i++) {
+                pthread_join(waiters[i].thread, NULL);
+                CHECK(waiters[i].token > last);
+                last = waiters[i].token;
+        }
+}
+
+TEST(processes_threads_and_asynchronous_claims_stand_in_one_queue)
+{
+        enum { ROUNDS = 4 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct thread_waiter threads[ROUNDS] = {{0}};
+        struct async_waiter claims[ROUNDS] = {{0}};
+        struct peer *peers[ROUNDS];
+        pawl_lock *lock, *claim;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        for (int i = 0; i < ROUNDS; i++)
+                peers[i] = start_peer(place);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (unsigned i = 0; i < ROUNDS; i++) {
+                tell_peer(peers[i], "acquire a %d 0", PATIENCE);
+                tell_peer(peers[i], "release");
+                REQUIRE(queue_reaches(one, "a", 3 * i + 1));
+                threads[i].client = two;
+                REQUIRE(!pthread_create(&threads[i].thread, NULL, wait_in_a_thread, &threads[i]));
+                REQUIRE(queue_reaches(one, "a", 3 * i + 2));
+                MUST(pawl_acquire_async(two, "a", NULL, note_token_and_release, &claims[i], &claim));
+                REQUIRE(queue_reaches(one, "a", 3 * i + 3));
+        }
+        uint64_t last = pawl_token(lock);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        for (int i = 0; i < ROUNDS; i++) {
+                CHECK_INT(hear_peer(peers[i]), PAWL_OK);
+                CHECK(peer_token(peers[i]) > last);
+                last = peer_token(peers[i]);
+                pthread_join(threads[i].thread, NULL);
+                CHECK(threads[i].token > last);
+                last = threads[i].token;
+                REQUIRE(SOON(atomic_load(&claims[i].done)));
+                CHECK(claims[i].token > last);
+                last = claims[i].token;
+        }
+}
+
+/* ---- very many ------------------------------------------------------------------------------------------------- */
+
+enum { CROWD = 10000 };
+
+static struct {
+        atomic_int served;
+        atomic_int out_of_order;
+        uint64_t last;
+        int place[CROWD];
+} crowd;
+
+static void serve_one(pawl_lock *lock, int status, void *arg)
+{
+        int *place = arg;
+        int turn = atomic_fetch_add(&crowd.served, 1);
+        if (status != PAWL_OK || *place != turn || pawl_token(lock) <= crowd.last)
+                atomic_fetch_add(&crowd.out_of_order, 1);
+        crowd.last = pawl_token(lock);
+        (void)pawl_release_async(lock, NULL, NULL);
+}
+
+TEST(ten_thousand_asynchronous_waiters_are_served_one_by_one_in_their_order)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *claim;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < CROWD; i++) {
+                crowd.place[i] = i;
+                MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.ttl_ms = 60000), serve_one, &crowd.place[i], &claim));
+        }
+        REQUIRE(queue_reaches(one, "a", CROWD));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(SOON(atomic_load(&crowd.served) == CROWD));
+        CHECK_INT(atomic_load(&crowd.out_of_order), 0);
+        CHECK(SOON(is_free(one, "a")));
+        CHECK(nothing_is_left(one, "a"));
+}
