@@ -11,8 +11,6 @@ WRITABLE = {
     "__dso_handle": "the compiler's own",
     "_edata": "the linker's own", "__bss_start": "the linker's own", "_end": "the linker's own",
     "__TMC_END__": "the linker's own", "_DYNAMIC": "the linker's own", "_GLOBAL_OFFSET_TABLE_": "the linker's own",
-    "fork_generation": "counts forks, so that a child knows that a handle is its parent's",
-    "fork_once": "the handler that counts forks is installed once",
 }
 
 # DESIGN: the library never prints, exits, aborts, reads the environment or installs signal handlers.

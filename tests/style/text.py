@@ -65,12 +65,4 @@ check("no line ends in a blank, no C line holds a tab",
 check("no line is longer than 125 columns", lines_with(re.compile(r"^.{126,}"), sources))
 check("every script says what it is for", (path for path in files(".sh", ".py", "/run") if not re.search(
     r'^(#!.*\n)?(# \S|""")', read(path))))
-
-manuals = [path for path in files() if re.match(r"man/.*\.[1-8]$", path)]
-sentence = "the manual pages are well formed"
-if not manuals or not shutil.which("mandoc"):
-    skip(sentence, "missing: mandoc" if manuals else "there are none yet")
-else:
-    status_, text_ = run("mandoc", "-Tlint", "-Wwarning", *manuals)
-    check(sentence, text_.splitlines() if status_ else [])
 done()

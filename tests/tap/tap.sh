@@ -15,10 +15,12 @@
 tap_count=0
 tap_failed=0
 tap_pids=
+tap_at_end=
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/pawl-test.XXXXXX") || exit 99
 echo "TAP version 13"
 
 tap_cleanup() {
+        [ -z "$tap_at_end" ] || eval "$tap_at_end"
         for tap_pid in $tap_pids; do
                 kill -KILL "$tap_pid" 2>/dev/null
         done
@@ -31,6 +33,14 @@ trap 'exit 143' TERM
 # later PID: kill it when the test ends, however it ends.
 later() {
         tap_pids="$tap_pids $1"
+}
+
+# at_end COMMAND WORD...: run it when the test ends, however it ends. Words without quotes in them.
+at_end() {
+        for tap_word in "$@"; do
+                tap_at_end="$tap_at_end '$tap_word'"
+        done
+        tap_at_end="$tap_at_end >/dev/null 2>&1;"
 }
 
 note() {
