@@ -16,16 +16,19 @@ texts = [path for path in files() if "/corpus/" not in path and not path.endswit
 
 
 def functions(path):
-    """Yields name, line and length of each function; a body begins and ends in the first column."""
-    name, start = "", 0
+    """Yields name, line and length of each function; a body begins and ends in the first column. The lines of a table of
+    strings or structs do not count: a table is one thought, however long."""
+    name, start, rows = "", 0, 0
     for number, line in enumerate(read(path).splitlines(), 1):
         if re.match(r"^[A-Za-z_].*\(", line) and not line.rstrip().endswith(";"):
             name = line
         if line == "{":
-            start = number
+            start, rows = number, 0
         elif line.startswith("}") and start:
-            yield name, start, number - start - 1
+            yield name, start, number - start - 1 - rows
             start = 0
+        elif re.match(r"\s+[\"{].*,(\s*/\*.*\*/)?$", line):
+            rows += 1
 
 
 def lines_with(pattern, paths):
