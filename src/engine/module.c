@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Below the directory of the library, or of a program that has it inside: as installed, and in the build tree. */
-static const char *const beside[] = {"pawl", "src/engine"};
+/* From the directory of the library, or of a program that has it inside: beside the installed library, from the
+ * installed command, and in the build tree. Relative, so that an installation may be moved. */
+static const char *const beside[] = {"pawl", PAWL_MODULES_FROM_BIN, "src/engine"};
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
@@ -142,7 +143,7 @@ static const struct engine_ops *load_beside(const char *name, struct pawl_why *w
         slash = strrchr(own, '/');
         *slash = '\0';
         for (size_t i = 0; i < sizeof(beside) / sizeof(*beside) && why->code == PAWL_NOT_FOUND && !ops; i++) {
-                char directory[PATH_MAX + 16];
+                char directory[2 * PATH_MAX];
 
                 snprintf(directory, sizeof(directory), "%s/%s", own, beside[i]);
                 ops = load_from(directory, name, why);

@@ -1,0 +1,36 @@
+#!/bin/sh
+# install_test.sh CC PROGRAM.c - installs into a scratch directory, and builds and runs a program with what is there.
+. "$TAP_SH"
+compiler=$1
+program=$2
+root=$scratch/root
+export TMPDIR="$scratch"
+
+ok "it installs" meson install -C "$BUILD_DIR" --no-rebuild --quiet --destdir "$root"
+find "$root" -type f -o -type l >"$scratch/files"
+has() { grep -q "/$1\$" "$scratch/files"; }
+for file in bin/pawl include/pawl.h include/pawl/guard.h libpawl.so libpawl.so.0 libpawl.a pkgconfig/pawl.pc \
+        pawl/pawl-trace.so man1/pawl.1 man3/pawl_acquire.3 man7/pawl.7; do
+        ok "$file is there" has $file
+done
+
+pc=$(dirname "$(grep '/pawl\.pc$' "$scratch/files")")
+libraries=$(dirname "$pc")
+export PKG_CONFIG_PATH="$pc" PKG_CONFIG_SYSROOT_DIR="$root"
+if command -v pkg-config >"$scratch/which"; then
+        # shellcheck disable=SC2046
+        ok "a program builds with pkg-config" \
+                "$compiler" -o "$scratch/shared" "$program" $(pkg-config --cflags --libs pawl)
+        ok "and runs" env LD_LIBRARY_PATH="$libraries" "$scratch/shared"
+        # shellcheck disable=SC2046
+        ok "a program builds with the static library" \
+                "$compiler" -o "$scratch/static" "$program" $(pkg-config --cflags pawl) "$libraries/libpawl.a" -pthread
+        ok "and runs without the shared one" "$scratch/static"
+else
+        skip "missing: pkg-config" "a program builds with pkg-config"
+fi
+
+command=$root/$(sed -n "s|^$root/||p" "$scratch/files" | grep 'bin/pawl$')
+ok "the installed command runs" "$command" --version
+ok "and finds the installed module" "$command" -e "trace+local:$scratch/locks" run x true
+done_testing
