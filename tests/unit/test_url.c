@@ -1,0 +1,344 @@
+/* test_url.c - URLs: what they say, what is refused and in which words, and that secrets stay where they are. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "tap.h"
+
+static struct url *parse(const char *text)
+{
+        struct pawl_why why = {0};
+        struct url *url = NULL;
+
+        if (!CHECK_INT(url_parse(text, &url, &why), PAWL_OK))
+                NOTE("%s: %s", text, why.text);
+        REQUIRE(url != NULL);
+        return url;
+}
+
+/* Refused, with words of the sentence. */
+static void check_refused(const char *text, int code, const char *words)
+{
+        struct pawl_why why = {0};
+        struct url *url = NULL;
+
+        if (!CHECK_INT(url_parse(text, &url, &why), code) || !CHECK_HAS(why.text, words))
+                NOTE("%s: %s", text, why.text);
+        CHECK_NULL(url);
+        CHECK_INT(why.code, code);
+        CHECK_INT(url_parse(text, &url, NULL), code);
+        CHECK_NULL(url);
+}
+
+TEST(the_embedded_engine_has_a_scheme_and_perhaps_a_path)
+{
+        static const struct {
+                const char *text;
+                const char *scheme;
+                const char *path;
+        } rows[] = {
+                {"local:", "local", ""},
+                {"LOCAL:", "local", ""},
+                {"local:/var/lib/pawl/state", "local", "/var/lib/pawl/state"},
+                {"local:relative/path", "local", "relative/path"},
+                {"local:?ttl=5s", "local", ""},
+                {"local:/a%20b%3f?ttl=5s", "local", "/a b?"},
+                {"trace+local:/x", "trace+local", "/x"},
+                {"redis+unix:/run/redis.sock", "redis+unix", "/run/redis.sock"},
+                {"local:/with@at:and:colons,commas", "local", "/with@at:and:colons,commas"},
+                {"local:///three/slashes", "local", "/three/slashes"},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct url *url = parse(rows[i].text);
+
+                CHECK_STR(url->scheme, rows[i].scheme);
+                CHECK_STR(url->path, rows[i].path);
+                CHECK_UINT(url->host_count, 0);
+                CHECK_NULL(url->user);
+                CHECK_NULL(url->password);
+                CHECK_STR(url->whole, rows[i].text);
+                CHECK_STR(url->shown, rows[i].text);
+                url_free(url);
+        }
+}
+
+TEST(hosts_ports_users_and_options_are_told_apart)
+{
+        struct url *url =
+                parse("redlock://me%40home:p%3Aw@one:1,two,[::1]:65535,[fe80::1%25eth0]/db%2F1?ttl=3s&prefix=a%26b");
+
+        CHECK_STR(url->scheme, "redlock");
+        CHECK_STR(url->user, "me@home");
+        CHECK_STR(url->password, "p:w");
+        REQUIRE(url->host_count == 4);
+        CHECK_STR(url->hosts[0].name, "one");
+        CHECK_INT(url->hosts[0].port, 1);
+        CHECK_STR(url->hosts[1].name, "two");
+        CHECK_INT(url->hosts[1].port, 0);
+        CHECK_STR(url->hosts[2].name, "::1");
+        CHECK_INT(url->hosts[2].port, 65535);
+        CHECK_STR(url->hosts[3].name, "fe80::1%eth0");
+        CHECK_STR(url->path, "/db/1");
+        REQUIRE(url->option_count == 2);
+        CHECK_STR(url_option(url, "ttl"), "3s");
+        CHECK_STR(url_option(url, "prefix"), "a&b");
+        CHECK_NULL(url_option(url, "pre"));
+        url_free(url);
+        url = parse("postgres:///db?host=/run/postgresql&empty=");
+        CHECK_UINT(url->host_count, 0);
+        CHECK_STR(url->path, "/db");
+        CHECK_STR(url_option(url, "host"), "/run/postgresql");
+        CHECK_STR(url_option(url, "empty"), "");
+        url_free(url);
+        url = parse("redis://h?a=b=c");
+        CHECK_STR(url->path, "");
+        CHECK_STR(url_option(url, "a"), "b=c");
+        url_free(url);
+}
+
+TEST(what_is_shown_has_no_password)
+{
+        static const struct {
+                const char *text;
+                const char *shown;
+        } rows[] = {
+                {"redis://u:secret@h:1/0?a=b", "redis://u@h:1/0?a=b"},
+                {"redis://:secret@h", "redis://h"},
+                {"redis://u@h", "redis://u@h"},
+                {"redis://u:@h", "redis://u@h"},
+                {"redis://u:se:cr:et@h", "redis://u@h"},
+                {"redis://u:secret@secret@h", "redis://u@h"},
+                {"postgres://h/db?password=secret", "postgres://h/db"},
+                {"postgres://h/db?a=1&password=secret&b=2", "postgres://h/db?a=1&b=2"},
+                {"postgres://h/db?SSLPassword=secret&b=2", "postgres://h/db?b=2"},
+                {"postgres://h/db?passw%6frd=secret", "postgres://h/db"},
+                {"postgres:///db?", "postgres:///db"},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct url *url = parse(rows[i].text);
+
+                CHECK_STR(url->shown, rows[i].shown);
+                CHECK_STR(url->whole, rows[i].text);
+                url_free(url);
+        }
+}
+
+TEST(no_sentence_quotes_what_may_be_a_password)
+{
+        static const char *const bad[] = {
+                "redis://u:sec/ret@h",
+                "redis://u:12/secret@h",
+                "redis://u:sec?ret@h",
+                "redis://u:secret@",
+                "redis://u:secret%zz@h",
+                "redis://secret:secret",
+                "secret@h",
+                "redis://u:secret@h:secret",
+                "redis://u:secret\n@h",
+                "redis://u:sec#ret@h",
+                "u+secret@x://h",
+                "redis://u:secret%00@h",
+        };
+
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                struct pawl_why why = {0};
+                struct url *url = NULL;
+
+                if (url_parse(bad[i], &url, &why) ==
+                    PAWL_OK) { /* "redis://u:secret@" has no host, which is for the engine */
+                        CHECK_NULL(strstr(url->shown, "sec"));
+                        url_free(url);
+                        continue;
+                }
+                CHECK_NULL(strstr(why.text, "secret"));
+                CHECK_NULL(strstr(why.text, "ret@"));
+        }
+}
+
+TEST(what_is_wrong_is_said_in_a_sentence)
+{
+        check_refused(NULL, PAWL_INVALID, "NULL");
+        check_refused("", PAWL_INVALID, "does not begin with a scheme");
+        check_refused("local", PAWL_INVALID, "does not begin with a scheme");
+        check_refused("/var/lib", PAWL_INVALID, "scheme");
+        check_refused(":x", PAWL_INVALID, "scheme");
+        check_refused("1redis://h", PAWL_INVALID, "scheme");
+        check_refused("re dis://h", PAWL_INVALID, "scheme");
+        check_refused("re%64is://h", PAWL_INVALID, "scheme");
+        check_refused("redis://h:0", PAWL_INVALID, "port of host 1");
+        check_refused("redis://a,h:65536", PAWL_INVALID, "port of host 2");
+        check_refused("redis://h:", PAWL_INVALID, "port of host 1");
+        check_refused("redis://h:6a", PAWL_INVALID, "port of host 1");
+        check_refused("redis://h:+6", PAWL_INVALID, "port of host 1");
+        check_refused("redis://h:99999999999999999999", PAWL_INVALID, "port of host 1");
+        check_refused("redis://:6379", PAWL_INVALID, "host 1 in the URL is empty");
+        check_refused("redis://a,,b", PAWL_INVALID, "host 2 in the URL is empty");
+        check_refused("redis://a,", PAWL_INVALID, "host 2 in the URL is empty");
+        check_refused("redis://::1", PAWL_INVALID, "brackets");
+        check_refused("redis://[::1", PAWL_INVALID, "without its ']'");
+        check_refused("redis://[::1]x", PAWL_INVALID, "after its ']'");
+        check_refused("redis://[host]", PAWL_INVALID, "not an IPv6 address");
+        check_refused("redis://[]", PAWL_INVALID, "not an IPv6 address");
+        check_refused("redis://h?ttl", PAWL_INVALID, "option 1 in the URL is not of the form key=value");
+        check_refused("redis://h?a=1&&b=2", PAWL_INVALID, "option 2");
+        check_refused("redis://h?=1", PAWL_INVALID, "option 1");
+        check_refused("redis://h?a=1&a=2", PAWL_INVALID, "the option a twice");
+        check_refused("redis://h?a=1&%61=2", PAWL_INVALID, "the option a twice");
+        check_refused("local:?passfile=/x&passfile=/y", PAWL_INVALID, "the option passfile twice");
+        check_refused("local:/%4", PAWL_INVALID, "write % as %25");
+        check_refused("local:/%", PAWL_INVALID, "write % as %25");
+        check_refused("local:/%zz", PAWL_INVALID, "write % as %25");
+        check_refused("local:/%00", PAWL_INVALID, "control character");
+        check_refused("local:/%0a", PAWL_INVALID, "control character");
+        check_refused("local:/%7F", PAWL_INVALID, "control character");
+        check_refused("local:/a\tb", PAWL_INVALID, "control character at byte 9");
+        check_refused("local:/a#b", PAWL_INVALID, "write it %23");
+}
+
+TEST(too_much_of_anything_is_refused)
+{
+        char text[5000];
+        struct url *url;
+
+        memset(text, 'x', sizeof(text));
+        memcpy(text, "local:/", 7);
+        text[4096] = 0;
+        url = parse(text);
+        CHECK_UINT(strlen(url->path), 4096 - 6);
+        url_free(url);
+        text[4096] = 'x';
+        text[4097] = 0;
+        check_refused(text, PAWL_INVALID, "longer than 4096 bytes");
+
+        strcpy(text, "redis://h");
+        for (int i = 1; i < URL_HOSTS_MAX; i++)
+                strcat(text, ",h");
+        url = parse(text);
+        CHECK_UINT(url->host_count, URL_HOSTS_MAX);
+        url_free(url);
+        strcat(text, ",h");
+        check_refused(text, PAWL_INVALID, "more than 32 hosts");
+
+        strcpy(text, "local:?");
+        for (int i = 0; i < URL_OPTIONS_MAX; i++)
+                sprintf(text + strlen(text), "k%d=&", i);
+        url = parse(text);
+        CHECK_UINT(url->option_count, URL_OPTIONS_MAX);
+        url_free(url);
+        strcat(text, "x=y");
+        check_refused(text, PAWL_INVALID, "more than 32 options");
+}
+
+/* ---- passfile= -------------------------------------------------------------------------------------------------- */
+
+static char file_path[512];
+
+/* A URL with a password file of such content and mode. */
+static const char *with_passfile(const char *content, size_t size, mode_t mode)
+{
+        static char text[1024];
+        int fd;
+
+        snprintf(file_path, sizeof(file_path), "%s/password", tap_directory());
+        unlink(file_path);
+        fd = open(file_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        REQUIRE(fd >= 0);
+        REQUIRE(write(fd, content, size) == (ssize_t)size);
+        REQUIRE(fchmod(fd, mode) == 0);
+        close(fd);
+        snprintf(text, sizeof(text), "redis://user@h?a=1&passfile=%s&b=2", file_path);
+        return text;
+}
+
+TEST(a_password_may_come_from_a_file)
+{
+        const char *text = with_passfile("se:cr@et\n", 9, 0600);
+        struct url *url = parse(text);
+
+        CHECK_STR(url->password, "se:cr@et");
+        CHECK_STR(url->user, "user");
+        CHECK_NULL(url_option(url, "passfile"));
+        CHECK_UINT(url->option_count, 2);
+        CHECK_STR(url->shown, text);
+        CHECK_NULL(strstr(url->shown, "se:cr"));
+        url_free(url);
+        url = parse(with_passfile("x\n\n", 3, 0400));
+        CHECK_STR(url->password, "x\n");
+        url_free(url);
+}
+
+TEST(a_password_file_has_its_limits)
+{
+        char content[5000];
+        struct url *url;
+
+        memset(content, 'x', sizeof(content));
+        url = parse(with_passfile(content, 4096, 0600));
+        CHECK_UINT(strlen(url->password), 4096);
+        url_free(url);
+        check_refused(with_passfile(content, 4097, 0600), PAWL_INVALID, "longer than 4096");
+        check_refused(with_passfile("", 0, 0600), PAWL_INVALID, "is empty");
+        check_refused(with_passfile("\n", 1, 0600), PAWL_INVALID, "is empty");
+        check_refused(with_passfile("a\0b", 3, 0600), PAWL_INVALID, "NUL");
+        check_refused(with_passfile("x", 1, 0640), PAWL_DENIED, "chmod 600");
+        check_refused(with_passfile("x", 1, 0604), PAWL_DENIED, "chmod 600");
+        check_refused(with_passfile("x", 1, 0620), PAWL_DENIED, "chmod 600");
+}
+
+TEST(a_password_file_is_a_file)
+{
+        char text[1024];
+        const char *directory = tap_directory();
+
+        snprintf(text, sizeof(text), "redis://h?passfile=%s/none", directory);
+        check_refused(text, PAWL_SYSTEM, "No such file");
+        snprintf(text, sizeof(text), "redis://h?passfile=%s", directory);
+        check_refused(text, PAWL_INVALID, "not a regular file");
+        snprintf(text, sizeof(text), "%s/fifo", directory);
+        REQUIRE(mkfifo(text, 0600) == 0);
+        snprintf(text, sizeof(text), "redis://h?passfile=%s/fifo", directory);
+        check_refused(text, PAWL_INVALID, "not a regular file");
+        check_refused("redis://u:p@h?passfile=/dev/null", PAWL_INVALID, "both a password and passfile=");
+        check_refused("redis://h?passfile=/dev/null", PAWL_INVALID, "not a regular file");
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+TEST(an_option_may_be_a_duration)
+{
+        struct url *url = parse("local:?ttl=1.5s&bad=soon");
+        struct pawl_why why;
+        int64_t value = 42;
+
+        CHECK_INT(url_duration(url, "none", &value, &why), PAWL_OK);
+        CHECK_INT(value, 42);
+        CHECK_INT(url_duration(url, "bad", &value, &why), PAWL_INVALID);
+        CHECK_INT(value, 42);
+        CHECK_HAS(why.text, "bad=soon in the URL is not a duration");
+        CHECK_INT(url_duration(url, "ttl", &value, &why), PAWL_OK);
+        CHECK_INT(value, 1500000000);
+        url_free(url);
+}
+
+TEST(an_option_that_is_not_known_is_named)
+{
+        static const char *const known[] = {"ttl", "prefix", NULL};
+        static const char *const none[] = {NULL};
+        struct url *url = parse("local:?ttl=1s&tll=2s");
+        struct pawl_why why;
+
+        CHECK_INT(url_only(url, known, &why), PAWL_INVALID);
+        CHECK_HAS(why.text, "tll");
+        url_free(url);
+        url = parse("local:?prefix=x");
+        CHECK_INT(url_only(url, known, &why), PAWL_OK);
+        CHECK_INT(url_only(url, none, &why), PAWL_INVALID);
+        url_free(url);
+        url_free(NULL);
+}
