@@ -1,0 +1,114 @@
+/* child.c - COMMAND: its start, its group, its end. */
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct launch {
+        char **argv;
+        const struct signals *signals;
+        pid_t parent;
+        bool terminal;
+        int report; /* a pipe that closes when COMMAND has begun, or brings the errno */
+};
+
+/* Between vfork and exec: system calls only, and nothing of ours may be written to. */
+static void become(const struct launch *launch)
+{
+        int error = 0;
+
+        setpgid(0, 0);
+        /* Should we be killed, so is it. The parent may already be gone: then nobody will send that signal. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launch->parent)
+                _exit(EXIT_FAILED);
+        if (launch->terminal)
+                tcsetpgrp(STDIN_FILENO, getpid());
+        signals_restore(launch->signals);
+        execvp(launch->argv[0], launch->argv);
+        error = errno;
+        if (write(launch->report, &error, sizeof(error)) < 0)
+                _exit(EXIT_FAILED);
+        _exit(EXIT_NOT_FOUND);
+}
+
+static pid_t launch_child(const struct launch *launch)
+{
+        pid_t pid = vfork(); /* half the cost of fork, which copies the page tables of the store */
+
+        if (pid == 0)
+                become(launch);
+        return pid;
+}
+
+int child_start(struct child *child, char **argv, const struct signals *signals)
+{
+        struct launch launch = {.argv = argv, .signals = signals, .parent = getpid(), .terminal = terminal_at_once()};
+        int report[2];
+        int error = 0;
+
+        if (pipe2(report, O_CLOEXEC) != 0)
+                return errno;
+        launch.report = report[1];
+        *child = (struct child){.pid = launch_child(&launch), .had_terminal = launch.terminal};
+        if (child->pid < 0)
+                error = errno;
+        close(report[1]);
+        if (child->pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
+                waitpid(child->pid, NULL, 0);
+                terminal_take_back(child->pid);
+        }
+        close(report[0]);
+        return error;
+}
+
+static void look_for_stops(struct child *child)
+{
+        siginfo_t info;
+
+        for (;;) {
+                info.si_pid = 0;
+                if (waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || !info.si_pid)
+                        return;
+                child->stopped_by = info.si_code == CLD_STOPPED ? info.si_status : 0;
+        }
+}
+
+void child_look(struct child *child)
+{
+        siginfo_t info = {.si_pid = 0};
+
+        if (child->ended)
+                return;
+        look_for_stops(child);
+        if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid)
+                return;
+        child->ended = true;
+        child->how = info.si_code;
+        child->status = info.si_status;
+}
+
+void child_reap(struct child *child)
+{
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+                continue;
+}
+
+void child_signal(const struct child *child, int signal)
+{
+        kill(-child->pid, signal);
+        if (!child->ended && getpgid(child->pid) != child->pid)
+                kill(child->pid, signal);
+}
+
+bool child_group_gone(const struct child *child)
+{
+        return kill(-child->pid, 0) != 0 && errno == ESRCH;
+}
+
+int child_exit_status(const struct child *child)
+{
+        return child->how == CLD_EXITED ? child->status : EXIT_SIGNAL + child->status;
+}

@@ -1,0 +1,122 @@
+/* claim.c - waiting for a lock with an ear for signals. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "run.h"
+
+struct answer {
+        bool told;
+        int status;
+};
+
+static void on_granted(pawl_lock *lock, int status, void *arg)
+{
+        struct answer *answer = arg;
+
+        (void)lock;
+        answer->told = true;
+        answer->status = status;
+}
+
+/* The signal that ends the wait, or 0. */
+static int read_signals(struct signals *signals)
+{
+        int signal;
+
+        while ((signal = signals_next(signals)) != 0) {
+                if (signal == SIGTSTP)
+                        signals_stop_job(signal);
+                else if (signal_ends(signal))
+                        return signal;
+        }
+        return 0;
+}
+
+/* The answer's status, or PAWL_CANCELLED and the signal. */
+static int wait_for_answer(struct signals *signals, pawl_client *client, const struct answer *answer, int *signal)
+{
+        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        int code = pawl_dispatch(client);
+
+        while (code == PAWL_OK && !answer->told) {
+                if (poll(fds, 2, -1) < 0 && errno != EINTR)
+                        return PAWL_SYSTEM;
+                *signal = read_signals(signals);
+                if (*signal)
+                        return PAWL_CANCELLED;
+                code = pawl_dispatch(client);
+        }
+        return code == PAWL_OK ? answer->status : code;
+}
+
+static int64_t wait_option(const struct claim_request *request)
+{
+        if (request->wait_ms < 0)
+                return PAWL_FOREVER;
+        return request->wait_ms == 0 ? PAWL_NO_WAIT : request->wait_ms;
+}
+
+static int exit_status(const struct claim_request *request, int code, const struct pawl_why *why, int signal)
+{
+        if (code == PAWL_CANCELLED && signal)
+                return EXIT_SIGNAL + signal;
+        if (fail(code, why) == EXIT_CONFLICT)
+                return (int)request->conflict_status;
+        return EXIT_FAILED;
+}
+
+int claim_wait(struct signals *signals, pawl_client *client, const char *name, const struct claim_request *request,
+               pawl_lock **lock)
+{
+        struct pawl_why why = {0};
+        struct answer answer = {0};
+        int signal = 0;
+        int code = pawl_acquire_async(
+                client, name,
+                PAWL_LOCK(.flags = request->flags, .ttl_ms = request->ttl_ms,
+                          .mode = request->shared || request->max_holders ? PAWL_SHARED : PAWL_EXCLUSIVE,
+                          .max_holders = request->max_holders, .wait_ms = wait_option(request), .note = request->note,
+                          .why = &why),
+                on_granted, &answer, lock);
+
+        if (code != PAWL_OK) {
+                *lock = NULL;
+                return exit_status(request, code, &why, 0);
+        }
+        code = wait_for_answer(signals, client, &answer, &signal);
+        if (code == PAWL_OK)
+                return EXIT_DONE;
+        pawl_release(*lock); /* also takes back a grant that crossed with the signal */
+        *lock = NULL;
+        return exit_status(request, code, &why, signal);
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+bool claim_no_wait(const struct option *option, const char *text)
+{
+        (void)text;
+        *(int64_t *)option->target = 0;
+        return true;
+}
+
+bool claim_exit_code(const struct option *option, const char *text)
+{
+        char *end;
+        long number = strtol(text, &end, 10);
+
+        if (!*text || *end || number < 0 || number > 255) {
+                say("--%s wants a number from 0 to 255, not '%s'", option->name, text);
+                return false;
+        }
+        *(uint32_t *)option->target = (uint32_t)number;
+        return true;
+}
+
+int claim_check(const struct command *command, const struct claim_request *request)
+{
+        if (request->exclusive && (request->shared || request->max_holders))
+                return usage_error(command, "-x cannot go together with -s or -N");
+        return EXIT_DONE;
+}

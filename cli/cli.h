@@ -1,0 +1,124 @@
+/* cli.h - what the commands of pawl share: exit codes, options, messages, the client, printing. The commands use the
+ * library as everybody else does, through its public headers. */
+#ifndef PAWL_CLI_H
+#define PAWL_CLI_H
+
+#include <pawl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+        EXIT_DONE = 0,
+        EXIT_CONFLICT = 1, /* held by another, not free in time, nobody there; -E chooses another for the first two */
+        EXIT_LOST = 123,
+        EXIT_STALE = 124,
+        EXIT_FAILED = 125, /* pawl itself: bad usage, unreachable store, ... */
+        EXIT_NOT_EXECUTABLE = 126,
+        EXIT_NOT_FOUND = 127,
+        EXIT_SIGNAL = 128 /* plus the signal's number */
+};
+
+/* ---- commands -------------------------------------------------------------------------------------------------- */
+
+enum command_flag {
+        COMMAND_ENGINE = 1u << 0, /* takes -e */
+        COMMAND_JSON = 1u << 1    /* takes --json */
+};
+
+struct command {
+        const char *name;
+        const char *arguments; /* as the usage line shows them */
+        const char *summary;   /* one line, for `pawl --help` */
+        const char *details;   /* more, for its own --help; NULL: nothing */
+        uint32_t flags;        /* enum command_flag */
+        /* The arguments after the command's name. The exit status. */
+        int (*run)(const struct command *, int argc, char **argv);
+};
+
+extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_engines, cmd_fence, cmd_get, cmd_ls, cmd_put,
+        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+
+/* ---- options (options.c) --------------------------------------------------------------------------------------- */
+
+struct option {
+        char letter;       /* 0: none */
+        const char *name;  /* without its two dashes; NULL: none */
+        const char *value; /* what the help calls its value; NULL: it takes none */
+        const char *help;
+        bool (*set)(const struct option *, const char *text); /* false: wrong, and said so */
+        void *target;
+};
+
+bool option_flag(const struct option *, const char *text);     /* bool */
+bool option_count(const struct option *, const char *text);    /* uint32_t, one more each time */
+bool option_text(const struct option *, const char *text);     /* const char * */
+bool option_duration(const struct option *, const char *text); /* int64_t, ms */
+bool option_number(const struct option *, const char *text);   /* uint32_t > 0 */
+
+/* What every command takes. */
+struct settings {
+        const char *url; /* -e; NULL: not said */
+        bool json;
+        bool quiet;
+        uint32_t verbose;
+};
+extern struct settings settings;
+
+/* Reads the options in argv up to the first word that is none, or behind "--". options ends with an entry without letter
+ * and name; NULL: none of its own. True: go on with *argc words at *argv. False: the command ends with *status. */
+bool options_read(const struct command *, const struct option *options, int *argc, char ***argv, int *status);
+/* Says what is wrong with the arguments; EXIT_FAILED. */
+int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* PAWL_OK if argc is within the bounds, else says so. */
+bool arguments_count(const struct command *, int argc, int least, int most, int *status);
+
+/* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
+
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* what failed: also with -q */
+void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* not with -q */
+void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
+/* Says why, or what the code means, and gives the exit status for the code. */
+int fail(int code, const struct pawl_why *why);
+
+/* ---- the client (client.c) ------------------------------------------------------------------------------------- */
+
+/* Opens -e, else $PAWL_URL, else the embedded engine in its default directory. EXIT_DONE, or says why not. */
+int client_open(enum pawl_drive drive, pawl_client **client);
+
+/* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
+
+/* Writes text so that a terminal shows it and obeys nothing in it. out is cut at size. Returns the columns used. */
+size_t escape_for_terminal(const char *text, char *out, size_t size);
+/* "1.5s", "250ms", "3m20s": short, for people. Borrowed buffer of at least 24 bytes. */
+const char *duration_text(int64_t ms, char *buffer);
+
+/* A table whose columns are as wide as their widest cell; cells are copied. The last column is not padded. */
+struct table {
+        size_t columns;
+        size_t cells;
+        size_t room;
+        char **cell;
+};
+void table_begin(struct table *, size_t columns);
+void table_cell(struct table *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_text(struct table *, const char *text); /* escaped */
+void table_print(const struct table *, FILE *out);
+void table_end(struct table *);
+
+/* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. */
+void json_open(FILE *, const char *key, char bracket);
+void json_close(FILE *, char bracket);
+void json_text(FILE *, const char *key, const char *text); /* NULL: null */
+void json_number(FILE *, const char *key, int64_t number);
+void json_seconds(FILE *, const char *key, int64_t ms); /* 1.250 */
+void json_flag(FILE *, const char *key, bool flag);
+void json_end(FILE *); /* the line's end, at the outermost level */
+
+/* One holder, waiter or past owner as a JSON object. */
+void json_entry(FILE *, const struct pawl_entry *);
+const char *role_text(uint32_t role);
+/* "exclusive", "shared", "shared 3" */
+const char *mode_text(const struct pawl_entry *, char *buffer, size_t size);
+
+#endif

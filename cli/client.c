@@ -1,0 +1,106 @@
+/* client.c - which store, and opening it: -e, else $PAWL_URL, else the embedded engine in its default directory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static void log_line(int level, const char *text, void *arg)
+{
+        (void)level;
+        (void)arg;
+        say("%s", text);
+}
+
+/* /var/lib/pawl for root, else under XDG_STATE_HOME, which must be absolute to count (XDG base directory spec). */
+static bool default_directory(char *path, size_t size)
+{
+        const char *state = getenv("XDG_STATE_HOME");
+        const char *home = getenv("HOME");
+        int length;
+
+        if (geteuid() == 0)
+                length = snprintf(path, size, "/var/lib/pawl");
+        else if (state && *state == '/')
+                length = snprintf(path, size, "%s/pawl", state);
+        else if (home && *home == '/')
+                length = snprintf(path, size, "%s/.local/state/pawl", home);
+        else
+                return false;
+        return length > 0 && (size_t)length < size;
+}
+
+/* The engine makes its own directory, not those above it. */
+static void make_parents(char *path)
+{
+        struct stat st;
+
+        if (stat(path, &st) == 0 || errno != ENOENT)
+                return;
+        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+                        *slash = '/';
+                        return; /* opening will say what is wrong */
+                }
+                *slash = '/';
+        }
+}
+
+static char *url_of_directory(const char *path)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~+@";
+        static const char hex[] = "0123456789ABCDEF";
+        char *url = malloc(sizeof("local:") + 3 * strlen(path));
+        char *out = url;
+
+        if (!url)
+                return NULL;
+        out = stpcpy(out, "local:");
+        for (const unsigned char *byte = (const unsigned char *)path; *byte; byte++) {
+                if (strchr(plain, *byte)) {
+                        *out++ = (char)*byte;
+                        continue;
+                }
+                *out++ = '%';
+                *out++ = hex[*byte >> 4];
+                *out++ = hex[*byte & 15];
+        }
+        *out = 0;
+        return url;
+}
+
+static char *default_url(void)
+{
+        char path[4096];
+
+        if (!default_directory(path, sizeof(path))) {
+                say("there is no place for the embedded engine: set HOME, or name a store with -e or $PAWL_URL");
+                return NULL;
+        }
+        make_parents(path);
+        return url_of_directory(path);
+}
+
+int client_open(enum pawl_drive drive, pawl_client **client)
+{
+        struct pawl_why why = {0};
+        const char *url = settings.url ? settings.url : getenv("PAWL_URL");
+        char *own_url = NULL;
+        int code;
+
+        if (!url || (!settings.url && !*url)) {
+                url = own_url = default_url();
+                if (!url)
+                        return EXIT_FAILED;
+        }
+        code = pawl_open(
+                url,
+                PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = &why,
+                          .log_level = settings.verbose ? PAWL_LOG_WARNING + settings.verbose : PAWL_LOG_WARNING),
+                client);
+        free(own_url);
+        return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
+}

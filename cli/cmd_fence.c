@@ -1,0 +1,48 @@
+/* cmd_fence.c - `pawl fence`: admit a token at a guard, then become COMMAND. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store.h"
+
+static int become(char **argv)
+{
+        int error;
+
+        fflush(stdout);
+        execvp(argv[0], argv);
+        error = errno;
+        say("cannot run '%s': %s", argv[0], strerror(error));
+        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+        struct pawl_why why = {0};
+        pawl_guard *guard;
+        uint64_t token;
+        int code, first, status;
+
+        if (!options_read(command, store_options, &argc, &argv, &status))
+                return status;
+        first = argc > 2 && !strcmp(argv[2], "--") ? 3 : 2;
+        if (argc <= first)
+                return usage_error(command, "fence wants RESOURCE, TOKEN and a COMMAND");
+        if (!store_open(command, argv[1], &guard, &token, &status))
+                return status;
+        code = pawl_guard_admit(guard, argv[0], token, &why);
+        pawl_guard_close(guard);
+        return code == PAWL_OK ? become(argv + first) : fail(code, &why);
+}
+
+const struct command cmd_fence = {
+        .name = "fence",
+        .arguments = "--store STORE RESOURCE TOKEN [--] COMMAND [ARG...]",
+        .summary = "run COMMAND if TOKEN is not stale at RESOURCE's guard",
+        .details =
+                "From then on every smaller token is refused. What COMMAND does may still be overtaken by a later\n"
+                "holder: where it can, use `pawl put`, which checks and writes as one.\n"
+                "Status: COMMAND's; 124 the token is stale and nothing was run; 125 pawl failed; 126, 127 as in run.",
+        .flags = 0,
+        .run = run,
+};

@@ -1,0 +1,95 @@
+/* cmd_show.c - `pawl show`: one name: its holders, its queue, its last owners and how they ended. */
+#include <time.h>
+
+#include "cli.h"
+
+static const char *clock_text(int64_t ms, char *buffer, size_t size)
+{
+        time_t seconds = (time_t)(ms / 1000);
+        struct tm tm;
+
+        if (!ms || !localtime_r(&seconds, &tm) || !strftime(buffer, size, "%Y-%m-%d %H:%M:%S", &tm))
+                return "-";
+        return buffer;
+}
+
+static void add_row(struct table *table, const struct pawl_entry *entry)
+{
+        char mode[40], since[32], until[32], left[24];
+
+        table_cell(table, "%s", role_text(entry->role));
+        table_cell(table, "%s", entry->role == PAWL_ROLE_FREE ? "-" : mode_text(entry, mode, sizeof(mode)));
+        if (entry->token)
+                table_cell(table, "%llu", (unsigned long long)entry->token);
+        else
+                table_cell(table, "-");
+        table_cell(table, "%s", clock_text(entry->since_ms, since, sizeof(since)));
+        if (entry->role == PAWL_ROLE_PAST)
+                table_cell(table, "%s %s", pawl_how_text((int)entry->how),
+                           clock_text(entry->until_ms, until, sizeof(until)));
+        else if (entry->role == PAWL_ROLE_WAITER)
+                table_cell(table, "-");
+        else
+                table_cell(table, "%s left", duration_text(entry->remaining_ms, left));
+        table_text(table, entry->owner && *entry->owner ? entry->owner : "-");
+        table_text(table, entry->note ? entry->note : "");
+}
+
+static int on_entry(const struct pawl_entry *entry, void *arg)
+{
+        if (settings.json)
+                json_entry(stdout, entry);
+        else
+                add_row(arg, entry);
+        return 0;
+}
+
+/* What nobody ever took is an empty array in JSON, and status 1 either way. */
+static int show(pawl_client *client, const char *name)
+{
+        static const char *const heads[] = {"ROLE", "MODE", "TOKEN", "SINCE", "LEASE", "OWNER", "NOTE"};
+        struct table table;
+        int code;
+
+        table_begin(&table, 7);
+        for (size_t i = 0; i < 7; i++)
+                table_cell(&table, "%s", heads[i]);
+        if (settings.json)
+                json_open(stdout, NULL, '[');
+        code = pawl_show(client, name, on_entry, &table);
+        if (settings.json) {
+                json_close(stdout, ']');
+                json_end(stdout);
+        } else if (code == PAWL_OK) {
+                table_print(&table, stdout);
+        }
+        table_end(&table);
+        if (code != PAWL_NOT_FOUND)
+                return fail(code, NULL);
+        warn("nothing is known of '%s'", name);
+        return EXIT_CONFLICT;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+        pawl_client *client;
+        int status;
+
+        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+                return status;
+        status = client_open(PAWL_DRIVE_CALLER, &client);
+        if (status != EXIT_DONE)
+                return status;
+        status = show(client, argv[0]);
+        pawl_close(client);
+        return status;
+}
+
+const struct command cmd_show = {
+        .name = "show",
+        .arguments = "NAME",
+        .summary = "holders, queue, last owners and how they ended",
+        .details = "Status: 0; 1 nothing is known of NAME; 125 pawl failed.",
+        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .run = run,
+};

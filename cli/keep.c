@@ -1,0 +1,295 @@
+/* keep.c - while COMMAND runs: the lock is kept, signals are passed on, and COMMAND is gone before another may hold it.
+ *
+ *   RUNNING --lost, about to be, or held too long--> TOLD --its time is up--> KILLED
+ *      |                                              |                         |
+ *      +--------------- COMMAND has ended ------------+-------------------------+----> its status
+ *
+ * After TOLD the rest of COMMAND's group is waited for as well: it had the same signal and the same time. */
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+
+enum stage { RUNNING, TOLD, KILLED };
+
+struct keeper {
+        const struct keep_options *options;
+        struct signals *signals;
+        pawl_client *client;
+        pawl_lock *lock;
+        struct child *child;
+        struct watchdog *dog;
+        enum stage stage;
+        bool lost;     /* or about to be, and COMMAND was told so */
+        bool said;     /* that it is lost */
+        bool released; /* a signal has ended --hold-at-least */
+        int64_t began_at;
+        int64_t kill_at; /* from TOLD on */
+};
+
+enum { MS = 1000000 };
+static const int64_t group_check_ns = 10 * MS; /* nothing tells us that a group is empty */
+static const int64_t killed_wait_ns = 1000 * (int64_t)MS;
+
+int64_t now_ns(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_BOOTTIME, &ts); /* MONOTONIC stands still while suspended; leases do not */
+        return ts.tv_sec * (int64_t)1000000000 + ts.tv_nsec;
+}
+
+/* ---- making COMMAND end ----------------------------------------------------------------------------------------- */
+
+static void kill_command(struct keeper *keeper, int64_t now)
+{
+        keeper->stage = KILLED;
+        keeper->kill_at = now;
+        child_signal(keeper->child, SIGKILL);
+}
+
+/* One that is stopped could not obey any other signal, and must not be continued without its lock. */
+static void tell_command(struct keeper *keeper, int signal, int64_t now, int64_t kill_at)
+{
+        if (signal == SIGKILL || keeper->child->stopped_by) {
+                kill_command(keeper, now);
+                return;
+        }
+        keeper->stage = TOLD;
+        keeper->kill_at = kill_at;
+        child_signal(keeper->child, signal);
+}
+
+static void on_lost(struct keeper *keeper, int64_t now)
+{
+        const struct keep_options *options = keeper->options;
+
+        keeper->lost = keeper->said = true;
+        warn("the lock '%s' was lost: %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)));
+        if (keeper->stage == RUNNING && !keeper->child->ended && options->lost_signal)
+                tell_command(keeper, options->lost_signal, now, now + options->kill_after_ms * MS);
+}
+
+static void on_ending(struct keeper *keeper, int64_t now, int64_t remaining_ms)
+{
+        keeper->lost = true;
+        warn("the lease of '%s' %s and ends in %lld ms: the command is told to end", pawl_name(keeper->lock),
+             keeper->options->no_renew ? "is not renewed" : "could not be renewed", (long long)remaining_ms);
+        tell_command(keeper, keeper->options->lost_signal, now, now + remaining_ms * MS);
+}
+
+static void on_held_too_long(struct keeper *keeper, int64_t now)
+{
+        warn("'%s' was held for as long as --max-hold allows: the command is told to end", pawl_name(keeper->lock));
+        tell_command(keeper, SIGTERM, now, now + keeper->options->kill_after_ms * MS);
+}
+
+/* ---- what time it is -------------------------------------------------------------------------------------------- */
+
+static bool lease_is_ending(const struct keeper *keeper, int64_t remaining_ms)
+{
+        const struct keep_options *options = keeper->options;
+
+        if (remaining_ms > options->kill_after_ms || !options->lost_signal)
+                return false;
+        return options->no_renew || pawl_state(keeper->lock) == PAWL_UNCERTAIN;
+}
+
+static void look_at_lock(struct keeper *keeper, int64_t now)
+{
+        int64_t remaining_ms = pawl_remaining_ms(keeper->lock);
+
+        if (keeper->said)
+                return;
+        if (pawl_check(keeper->lock) != PAWL_OK)
+                on_lost(keeper, now);
+        else if (keeper->stage == RUNNING && !keeper->child->ended && lease_is_ending(keeper, remaining_ms))
+                on_ending(keeper, now, remaining_ms);
+}
+
+static void look_at_clock(struct keeper *keeper, int64_t now)
+{
+        const struct keep_options *options = keeper->options;
+
+        if (keeper->stage == RUNNING && options->at_most_ms && !keeper->child->ended &&
+            now >= keeper->began_at + options->at_most_ms * MS)
+                on_held_too_long(keeper, now);
+        if (keeper->stage == TOLD && now >= keeper->kill_at)
+                kill_command(keeper, now);
+}
+
+/* When the watchdog must act in our place. */
+static void set_watchdog(struct keeper *keeper, int64_t now)
+{
+        int64_t deadline = now + pawl_remaining_ms(keeper->lock) * MS;
+
+        if (keeper->stage != RUNNING)
+                deadline = keeper->kill_at;
+        else if (!keeper->options->lost_signal)
+                deadline = INT64_MAX;
+        watchdog_guard(keeper->dog, keeper->child->pid, deadline);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+        return a < b ? a : b;
+}
+
+/* When something is due that no descriptor will tell. */
+static int64_t next_time(const struct keeper *keeper, int64_t now)
+{
+        const struct keep_options *options = keeper->options;
+        int64_t next = INT64_MAX;
+        int64_t spare_ms;
+
+        if (keeper->child->ended)
+                return keeper->stage == RUNNING ? keeper->began_at + options->at_least_ms * MS : now + group_check_ns;
+        if (keeper->stage == TOLD)
+                return keeper->kill_at;
+        if (keeper->stage == KILLED)
+                return INT64_MAX;
+        if (options->at_most_ms)
+                next = keeper->began_at + options->at_most_ms * MS;
+        spare_ms = pawl_remaining_ms(keeper->lock) - options->kill_after_ms;
+        if (!keeper->said && options->lost_signal && spare_ms > 0)
+                next = earlier(next, now + spare_ms * MS);
+        return next;
+}
+
+/* ---- signals ---------------------------------------------------------------------------------------------------- */
+
+static bool is_job_stop(int signal)
+{
+        return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+static void continue_command(struct keeper *keeper)
+{
+        keeper->child->had_terminal |= terminal_give(keeper->child->pid);
+        keeper->child->stopped_by = 0;
+        child_signal(keeper->child, SIGCONT);
+}
+
+/* COMMAND was stopped at the terminal. If it only wanted the terminal, and it is ours to give, it gets it. Else the
+ * whole job stops, as its shell expects, and nobody renews: once continued, a lock that was lost meanwhile must not have
+ * its command continued. */
+static void on_stopped(struct keeper *keeper)
+{
+        struct child *child = keeper->child;
+
+        if (child->stopped_by != SIGTSTP && terminal_is_ours()) {
+                continue_command(keeper);
+                return;
+        }
+        terminal_take_back(child->pid);
+        signals_stop_job(child->stopped_by);
+        pawl_dispatch(keeper->client);
+        look_at_lock(keeper, now_ns());
+        if (keeper->stage == RUNNING)
+                continue_command(keeper);
+}
+
+static void on_child(struct keeper *keeper)
+{
+        watchdog_look(keeper->dog);
+        child_look(keeper->child);
+        if (!keeper->child->ended && is_job_stop(keeper->child->stopped_by) && keeper->stage == RUNNING)
+                on_stopped(keeper);
+}
+
+static void on_signal(struct keeper *keeper, int signal)
+{
+        if (signal == SIGCHLD)
+                on_child(keeper);
+        else if (keeper->child->ended)
+                keeper->released |= signal_ends(signal);
+        else if (signal != SIGCONT || keeper->stage == RUNNING)
+                child_signal(keeper->child, signal);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
+
+static void wait_for_news(struct keeper *keeper, int64_t until)
+{
+        struct pollfd fds[] = {{.fd = pawl_fd(keeper->client), .events = POLLIN},
+                               {.fd = keeper->signals->fd, .events = POLLIN}};
+        int64_t left = until - now_ns();
+        struct timespec timeout = {left / 1000000000, left % 1000000000};
+        int signal;
+
+        if (left < 0)
+                timeout = (struct timespec){0};
+        if (ppoll(fds, 2, until == INT64_MAX ? NULL : &timeout, NULL) < 0)
+                return;
+        if (fds[0].revents)
+                pawl_dispatch(keeper->client);
+        while (fds[1].revents && (signal = signals_next(keeper->signals)) != 0)
+                on_signal(keeper, signal);
+}
+
+static void look(struct keeper *keeper)
+{
+        int64_t now = now_ns();
+
+        look_at_lock(keeper, now);
+        look_at_clock(keeper, now);
+        if (keeper->child->ended)
+                return;
+        set_watchdog(keeper, now);
+}
+
+static void while_it_runs(struct keeper *keeper)
+{
+        for (look(keeper); !keeper->child->ended; look(keeper))
+                wait_for_news(keeper, next_time(keeper, now_ns()));
+}
+
+/* It was told to end, and has; the rest of its group has the same time. */
+static void while_its_group_runs(struct keeper *keeper)
+{
+        while (!child_group_gone(keeper->child)) {
+                int64_t now = now_ns();
+
+                if (keeper->stage == TOLD && now >= keeper->kill_at)
+                        kill_command(keeper, now);
+                else if (keeper->stage == KILLED && now >= keeper->kill_at + killed_wait_ns)
+                        break; /* a process that not even SIGKILL ends hangs in the kernel; waiting changes nothing */
+                wait_for_news(keeper, now + group_check_ns);
+        }
+}
+
+static void while_held_at_least(struct keeper *keeper)
+{
+        int64_t until = keeper->began_at + keeper->options->at_least_ms * MS;
+
+        while (!keeper->lost && !keeper->released && now_ns() < until) {
+                wait_for_news(keeper, until);
+                look_at_lock(keeper, now_ns());
+        }
+}
+
+bool keep(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child, struct watchdog *dog,
+          const struct keep_options *options)
+{
+        struct keeper keeper = {.options = options,
+                                .signals = signals,
+                                .client = client,
+                                .lock = lock,
+                                .child = child,
+                                .dog = dog,
+                                .stage = RUNNING,
+                                .began_at = now_ns()};
+
+        while_it_runs(&keeper);
+        terminal_take_back(child->pid);
+        if (keeper.stage == RUNNING)
+                watchdog_end(dog); /* first: the number is COMMAND's only until it is reaped */
+        child_reap(child);
+        if (keeper.stage != RUNNING)
+                while_its_group_runs(&keeper);
+        watchdog_end(dog);
+        while_held_at_least(&keeper);
+        return keeper.lost;
+}

@@ -1,0 +1,281 @@
+/* options.c - reading the command line, and the help that is made from the same tables. Parsing stops at the first word
+ * that is no option, so that COMMAND's own options are left to it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+struct settings settings;
+
+static bool help_asked;
+
+static const struct option engine_option = {
+        'e', "engine", "URL", "the store; else $PAWL_URL, else the embedded engine", option_text, &settings.url};
+static const struct option json_option = {0, "json", NULL, "print JSON", option_flag, &settings.json};
+static const struct option common_options[] = {
+        {'q', "quiet", NULL, "say only what failed", option_flag, &settings.quiet},
+        {'v', "verbose", NULL, "say more; twice: everything", option_count, &settings.verbose},
+        {'h', "help", NULL, "this text", option_flag, &help_asked},
+        {0},
+};
+
+/* ---- setters --------------------------------------------------------------------------------------------------- */
+
+static const char *option_name(const struct option *option)
+{
+        static char name[64];
+
+        if (option->name)
+                snprintf(name, sizeof(name), "--%s", option->name);
+        else
+                snprintf(name, sizeof(name), "-%c", option->letter);
+        return name;
+}
+
+bool option_flag(const struct option *option, const char *text)
+{
+        (void)text;
+        *(bool *)option->target = true;
+        return true;
+}
+
+bool option_count(const struct option *option, const char *text)
+{
+        (void)text;
+        ++*(uint32_t *)option->target;
+        return true;
+}
+
+bool option_text(const struct option *option, const char *text)
+{
+        *(const char **)option->target = text;
+        return true;
+}
+
+bool option_duration(const struct option *option, const char *text)
+{
+        int64_t ms;
+
+        if (pawl_duration(text, &ms) != PAWL_OK) {
+                say("%s wants a duration such as 500ms, 10s, 2m or 1h, not '%s'", option_name(option), text);
+                return false;
+        }
+        *(int64_t *)option->target = ms;
+        return true;
+}
+
+bool option_number(const struct option *option, const char *text)
+{
+        char *end;
+        unsigned long number;
+
+        errno = 0;
+        number = strtoul(text, &end, 10);
+        if (text[0] < '0' || text[0] > '9' || *end || errno || number == 0 || number > INT32_MAX) {
+                say("%s wants a number from 1 to %d, not '%s'", option_name(option), INT32_MAX, text);
+                return false;
+        }
+        *(uint32_t *)option->target = (uint32_t)number;
+        return true;
+}
+
+/* ---- finding an option ----------------------------------------------------------------------------------------- */
+
+typedef bool option_test(const struct option *, const char *word, size_t length);
+
+static bool has_name(const struct option *option, const char *word, size_t length)
+{
+        return option->name && strlen(option->name) == length && !memcmp(option->name, word, length);
+}
+
+static bool has_letter(const struct option *option, const char *word, size_t length)
+{
+        (void)length;
+        return option->letter && option->letter == *word;
+}
+
+static const struct option *search(const struct option *options, option_test *test, const char *word, size_t length)
+{
+        for (; options && (options->letter || options->name); options++)
+                if (test(options, word, length))
+                        return options;
+        return NULL;
+}
+
+static const struct option *find(const struct command *command, const struct option *options, option_test *test,
+                                 const char *word, size_t length)
+{
+        const struct option *found = search(options, test, word, length);
+
+        if (!found && (command->flags & COMMAND_ENGINE) && test(&engine_option, word, length))
+                found = &engine_option;
+        if (!found && (command->flags & COMMAND_JSON) && test(&json_option, word, length))
+                found = &json_option;
+        return found ? found : search(common_options, test, word, length);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+struct words {
+        int count;
+        char **word;
+};
+
+/* --name, --name=value, --name value */
+static bool read_long(const struct command *command, const struct option *options, struct words *words)
+{
+        const char *name = *words->word + 2;
+        size_t length = strcspn(name, "=");
+        const char *value = name[length] ? name + length + 1 : NULL;
+        const struct option *option = find(command, options, has_name, name, length);
+
+        words->count--;
+        words->word++;
+        if (!option) {
+                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+                return false;
+        }
+        if (!option->value && value) {
+                usage_error(command, "--%s takes no value", option->name);
+                return false;
+        }
+        if (option->value && !value) {
+                if (!words->count) {
+                        usage_error(command, "--%s wants a value (%s)", option->name, option->value);
+                        return false;
+                }
+                words->count--;
+                value = *words->word++;
+        }
+        return option->set(option, value);
+}
+
+/* -a, -abc, -w5, -w 5 */
+static bool read_short(const struct command *command, const struct option *options, struct words *words)
+{
+        const char *letter = *words->word + 1;
+
+        words->count--;
+        words->word++;
+        for (; *letter; letter++) {
+                const struct option *option = find(command, options, has_letter, letter, 1);
+                const char *value;
+
+                if (!option) {
+                        usage_error(command, "%s has no option -%c", command->name, *letter);
+                        return false;
+                }
+                if (!option->value) {
+                        if (!option->set(option, NULL))
+                                return false;
+                        continue;
+                }
+                value = letter + 1;
+                if (!*value) {
+                        if (!words->count) {
+                                usage_error(command, "-%c wants a value (%s)", *letter, option->value);
+                                return false;
+                        }
+                        words->count--;
+                        value = *words->word++;
+                }
+                return option->set(option, value);
+        }
+        return true;
+}
+
+static bool read_all(const struct command *command, const struct option *options, struct words *words)
+{
+        while (words->count && words->word[0][0] == '-' && words->word[0][1]) {
+                bool is_long = words->word[0][1] == '-';
+
+                if (is_long && !words->word[0][2]) {
+                        words->count--;
+                        words->word++;
+                        break;
+                }
+                if (!(is_long ? read_long : read_short)(command, options, words))
+                        return false;
+                if (help_asked)
+                        break;
+        }
+        return true;
+}
+
+/* ---- help ------------------------------------------------------------------------------------------------------ */
+
+static void help_line(const struct option *option)
+{
+        char left[48];
+        char letter[4] = "  ";
+
+        if (option->letter)
+                snprintf(letter, sizeof(letter), "-%c", option->letter);
+        snprintf(left, sizeof(left), "%s%s%s%s%s%s", letter, option->name ? (option->letter ? ", " : "  ") : "",
+                 option->name ? "--" : "", option->name ? option->name : "", option->value ? " " : "",
+                 option->value ? option->value : "");
+        printf("  %-32s %s\n", left, option->help);
+}
+
+static void help_lines(const struct option *options)
+{
+        for (; options && (options->letter || options->name); options++)
+                help_line(options);
+}
+
+static void help(const struct command *command, const struct option *options)
+{
+        printf("usage: pawl %s [options]%s%s\n\n%s\n\n", command->name, *command->arguments ? " " : "",
+               command->arguments, command->summary);
+        help_lines(options);
+        if (command->flags & COMMAND_ENGINE)
+                help_line(&engine_option);
+        if (command->flags & COMMAND_JSON)
+                help_line(&json_option);
+        help_lines(common_options);
+        if (command->details)
+                printf("\n%s\n", command->details);
+}
+
+/* ---- what the commands call ------------------------------------------------------------------------------------ */
+
+bool options_read(const struct command *command, const struct option *options, int *argc, char ***argv, int *status)
+{
+        struct words words = {*argc, *argv};
+
+        if (!read_all(command, options, &words)) {
+                *status = EXIT_FAILED;
+                return false;
+        }
+        if (help_asked) {
+                help(command, options);
+                *status = EXIT_DONE;
+                return false;
+        }
+        *argc = words.count;
+        *argv = words.word;
+        return true;
+}
+
+int usage_error(const struct command *command, const char *format, ...)
+{
+        char text[512];
+        va_list list;
+
+        va_start(list, format);
+        vsnprintf(text, sizeof(text), format, list);
+        va_end(list);
+        say("%s; see 'pawl %s --help'", text, command->name);
+        return EXIT_FAILED;
+}
+
+bool arguments_count(const struct command *command, int argc, int least, int most, int *status)
+{
+        if (argc >= least && argc <= most)
+                return true;
+        *status = usage_error(command, "%s arguments: pawl %s%s%s", argc < least ? "too few" : "too many",
+                              command->name, *command->arguments ? " " : "", command->arguments);
+        return false;
+}

@@ -1,0 +1,297 @@
+/* print.c - tables for people and JSON for programs. What is printed came from others: a terminal must show it and obey
+ * nothing in it. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* ---- text ------------------------------------------------------------------------------------------------------ */
+
+/* The length of the UTF-8 sequence at text and its code point; 0 if it is not one. */
+static size_t utf8_at(const unsigned char *text, uint32_t *point)
+{
+        static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+        size_t length = text[0] < 0x80       ? 1
+                        : text[0] >> 5 == 6  ? 2
+                        : text[0] >> 4 == 14 ? 3
+                        : text[0] >> 3 == 30 ? 4
+                                             : 0;
+
+        if (length < 2) {
+                *point = text[0];
+                return length;
+        }
+        *point = text[0] & (0xffu >> (length + 1));
+        for (size_t i = 1; i < length; i++) {
+                if ((text[i] & 0xc0) != 0x80)
+                        return 0;
+                *point = *point << 6 | (text[i] & 0x3fu);
+        }
+        if (*point < least[length] || *point > 0x10ffff || (*point >= 0xd800 && *point < 0xe000))
+                return 0;
+        return length;
+}
+
+/* Controls, and what turns the direction of the text around (the line would lie about its order). */
+static bool is_harmless(uint32_t point)
+{
+        if (point < 0x20 || (point >= 0x7f && point < 0xa0))
+                return false;
+        return !(point == 0x200e || point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+                 (point >= 0x2066 && point <= 0x2069));
+}
+
+size_t escape_for_terminal(const char *text, char *out, size_t size)
+{
+        const unsigned char *byte = (const unsigned char *)text;
+        size_t columns = 0;
+
+        while (*byte) {
+                uint32_t point;
+                size_t length = utf8_at(byte, &point);
+                bool shown = length && is_harmless(point);
+                size_t bytes = length ? length : 1;
+                size_t need = shown ? bytes : 4 * bytes;
+
+                if (need + 1 > size)
+                        break;
+                for (size_t i = 0; i < bytes; i++)
+                        out += shown ? (*out = (char)byte[i], 1) : sprintf(out, "\\x%02x", byte[i]);
+                columns += shown ? 1 : need;
+                size -= need;
+                byte += bytes;
+        }
+        *out = 0;
+        return columns;
+}
+
+const char *duration_text(int64_t ms, char *buffer)
+{
+        if (ms < 1000)
+                snprintf(buffer, 24, "%dms", (int)(ms < 0 ? 0 : ms));
+        else if (ms < 60 * 1000)
+                snprintf(buffer, 24, "%d.%ds", (int)(ms / 1000), (int)(ms % 1000 / 100));
+        else if (ms < 3600 * 1000)
+                snprintf(buffer, 24, "%dm%02ds", (int)(ms / 60000), (int)(ms % 60000 / 1000));
+        else
+                snprintf(buffer, 24, "%lldh%02dm", (long long)(ms / 3600000), (int)(ms % 3600000 / 60000));
+        return buffer;
+}
+
+const char *role_text(uint32_t role)
+{
+        static const char *const texts[] = {"?", "holder", "waiter", "past", "free"};
+
+        return role <= PAWL_ROLE_FREE ? texts[role] : texts[0];
+}
+
+const char *mode_text(const struct pawl_entry *entry, char *buffer, size_t size)
+{
+        if (entry->mode == PAWL_EXCLUSIVE)
+                return "exclusive";
+        if (!entry->max_holders)
+                return "shared";
+        snprintf(buffer, size, "shared, at most %u", entry->max_holders);
+        return buffer;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+void table_begin(struct table *table, size_t columns)
+{
+        *table = (struct table){.columns = columns};
+}
+
+/* Takes text over. Without memory the cell is empty: a listing is no place to fail. */
+static void table_add(struct table *table, char *text)
+{
+        if (table->cells == table->room) {
+                size_t room = table->room ? 2 * table->room : 64;
+                char **cell = realloc(table->cell, room * sizeof(*cell));
+
+                if (!cell) {
+                        free(text);
+                        return;
+                }
+                table->cell = cell;
+                table->room = room;
+        }
+        table->cell[table->cells++] = text;
+}
+
+void table_cell(struct table *table, const char *format, ...)
+{
+        char *text;
+        va_list list;
+
+        va_start(list, format);
+        if (vasprintf(&text, format, list) < 0)
+                text = NULL;
+        va_end(list);
+        table_add(table, text);
+}
+
+void table_text(struct table *table, const char *text)
+{
+        size_t size = 4 * strlen(text) + 1;
+        char *escaped = malloc(size);
+
+        if (escaped)
+                escape_for_terminal(text, escaped, size);
+        table_add(table, escaped);
+}
+
+/* Columns as most terminals count them: one to a code point. */
+static size_t width_of(const char *text)
+{
+        size_t width = 0;
+
+        for (; text && *text; text++)
+                width += (*text & 0xc0) != 0x80;
+        return width;
+}
+
+static size_t column_width(const struct table *table, size_t column)
+{
+        size_t widest = 0;
+
+        for (size_t i = column; i < table->cells; i += table->columns) {
+                size_t width = width_of(table->cell[i]);
+
+                widest = width > widest ? width : widest;
+        }
+        return widest;
+}
+
+void table_print(const struct table *table, FILE *out)
+{
+        size_t width[16] = {0};
+
+        for (size_t column = 0; column < table->columns && column < 16; column++)
+                width[column] = column_width(table, column);
+        for (size_t i = 0; i < table->cells; i++) {
+                size_t column = i % table->columns;
+                const char *text = table->cell[i] ? table->cell[i] : "";
+
+                fputs(text, out);
+                if (column + 1 == table->columns)
+                        fputc('\n', out);
+                else
+                        fprintf(out, "%*s", (int)(width[column] - width_of(text) + 2), "");
+        }
+}
+
+void table_end(struct table *table)
+{
+        for (size_t i = 0; i < table->cells; i++)
+                free(table->cell[i]);
+        free(table->cell);
+        *table = (struct table){0};
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+static bool json_comma; /* something stands before, at this level */
+
+static void json_string(FILE *out, const char *text)
+{
+        const unsigned char *byte = (const unsigned char *)text;
+
+        fputc('"', out);
+        while (*byte) {
+                uint32_t point;
+                size_t length = utf8_at(byte, &point);
+
+                if (!length)
+                        fputs("\\ufffd", out);
+                else if (point == '"' || point == '\\')
+                        fprintf(out, "\\%c", (int)point);
+                else if (point < 0x10000 && !is_harmless(point))
+                        fprintf(out, "\\u%04x", point);
+                else
+                        fwrite(byte, 1, length, out);
+                byte += length ? length : 1;
+        }
+        fputc('"', out);
+}
+
+static void json_key(FILE *out, const char *key)
+{
+        if (json_comma)
+                fputc(',', out);
+        json_comma = true;
+        if (key) {
+                json_string(out, key);
+                fputc(':', out);
+        }
+}
+
+void json_open(FILE *out, const char *key, char bracket)
+{
+        json_key(out, key);
+        fputc(bracket, out);
+        json_comma = false;
+}
+
+void json_close(FILE *out, char bracket)
+{
+        fputc(bracket, out);
+        json_comma = true;
+}
+
+void json_text(FILE *out, const char *key, const char *text)
+{
+        json_key(out, key);
+        if (text)
+                json_string(out, text);
+        else
+                fputs("null", out);
+}
+
+void json_number(FILE *out, const char *key, int64_t number)
+{
+        json_key(out, key);
+        fprintf(out, "%lld", (long long)number);
+}
+
+void json_seconds(FILE *out, const char *key, int64_t ms)
+{
+        json_key(out, key);
+        fprintf(out, "%lld.%03d", (long long)(ms / 1000), (int)(ms % 1000));
+}
+
+void json_flag(FILE *out, const char *key, bool flag)
+{
+        json_key(out, key);
+        fputs(flag ? "true" : "false", out);
+}
+
+void json_end(FILE *out)
+{
+        fputc('\n', out);
+        json_comma = false;
+}
+
+void json_entry(FILE *out, const struct pawl_entry *entry)
+{
+        json_open(out, NULL, '{');
+        json_text(out, "name", entry->name);
+        json_text(out, "role", role_text(entry->role));
+        json_text(out, "mode", entry->mode == PAWL_SHARED ? "shared" : "exclusive");
+        if (entry->max_holders)
+                json_number(out, "max_holders", entry->max_holders);
+        json_text(out, "owner", entry->owner);
+        json_text(out, "note", entry->note);
+        if (entry->token)
+                json_number(out, "token", (int64_t)entry->token);
+        json_number(out, "remaining_ms", entry->remaining_ms);
+        json_seconds(out, "since", entry->since_ms);
+        if (entry->role == PAWL_ROLE_PAST) {
+                json_seconds(out, "until", entry->until_ms);
+                json_text(out, "how", pawl_how_text((int)entry->how));
+        }
+        json_number(out, "waiters", entry->waiters);
+        json_flag(out, "detached", entry->flags & PAWL_DETACH);
+        json_close(out, '}');
+}

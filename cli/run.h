@@ -1,0 +1,142 @@
+/* run.h - the parts of `pawl run`: signals, waiting for the lock, the child, its watchdog, and keeping watch over all. */
+#ifndef PAWL_CLI_RUN_H
+#define PAWL_CLI_RUN_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "cli.h"
+
+/* ---- signals.c: signals as something to read ------------------------------------------------------------------- */
+
+struct signals {
+        int fd; /* readable when one has come */
+        sigset_t original_mask;
+        struct sigaction original_chld;
+};
+
+/* Blocks INT TERM HUP QUIT USR1 USR2 TSTP CONT WINCH and CHLD and opens fd for them, but leaves alone what we were
+ * started to ignore (nohup, background jobs). False: says why. */
+bool signals_begin(struct signals *);
+/* The next one that has come, or 0. */
+int signals_next(struct signals *);
+/* For the child: mask and dispositions as we found them. */
+void signals_restore(const struct signals *);
+/* Stops the whole job, ourselves in it, as the terminal would have, and returns when it is continued. */
+void signals_stop_job(int stop_signal);
+/* Ends us by the signal itself, the whole job with us, as the terminal would have. */
+void signals_end_job(int signal);
+/* Does the signal end a program that does not care for it? */
+bool signal_ends(int signal);
+
+/* ---- claim.c: waiting for the lock ----------------------------------------------------------------------------- */
+
+/* How a lock is asked for, by -n -w -s -x -N -E --ttl. */
+struct claim_request {
+        int64_t wait_ms; /* -1: for ever */
+        int64_t ttl_ms;  /* 0: the client's */
+        bool shared;
+        bool exclusive;
+        uint32_t max_holders;
+        uint32_t conflict_status;
+        uint32_t flags; /* enum pawl_lock_flag */
+        const char *note;
+};
+#define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
+#define CLAIM_OPTIONS(request)                                                                                         \
+        {'n', "nonblock", NULL, "fail at once if it is held", claim_no_wait, &(request).wait_ms},                      \
+                {'w',                                                                                                  \
+                 "wait",                                                                                               \
+                 "DUR",                                                                                                \
+                 "give up after DUR (0: as -n); else wait for ever",                                                   \
+                 option_duration,                                                                                      \
+                 &(request).wait_ms},                                                                                  \
+                {'s', "shared", NULL, "share it with others who do", option_flag, &(request).shared},                  \
+                {'x', "exclusive", NULL, "alone; the default", option_flag, &(request).exclusive},                     \
+                {'N', "max", "N", "shared by at most N holders", option_number, &(request).max_holders},               \
+                {'E',                                                                                                  \
+                 "conflict-exit-code",                                                                                 \
+                 "N",                                                                                                  \
+                 "the status when -n or -w gives up (1)",                                                              \
+                 claim_exit_code,                                                                                      \
+                 &(request).conflict_status},                                                                          \
+        {                                                                                                              \
+                0, "ttl", "DUR", "the lease (10s)", option_duration, &(request).ttl_ms                                 \
+        }
+bool claim_no_wait(const struct option *, const char *text);
+bool claim_exit_code(const struct option *, const char *text);
+/* EXIT_DONE if the options go together. */
+int claim_check(const struct command *, const struct claim_request *);
+
+/* Waits for name, with an ear for signals. *lock: it is held. NULL: it is not, nothing is left behind, and the exit
+ * status is returned. */
+int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
+
+/* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
+
+/* Our own group is in the foreground of the terminal we were started from. */
+bool terminal_is_ours(void);
+/* Standard input and output are that terminal: COMMAND gets it from the start. Else it gets it when it asks. */
+bool terminal_at_once(void);
+/* From our group to another's, and back. Nothing happens if the terminal belongs to a third. */
+bool terminal_give(pid_t group);
+void terminal_take_back(pid_t group);
+
+/* ---- child.c: COMMAND ------------------------------------------------------------------------------------------ */
+
+struct child {
+        pid_t pid; /* also the number of its process group */
+        bool had_terminal;
+        int stopped_by; /* the signal that stopped it; 0: it runs */
+        bool ended;
+        int how;    /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+        int status; /* exit status, or signal */
+};
+
+/* Starts argv in its own process group; it dies with us. 0, or the errno of what failed. */
+int child_start(struct child *, char **argv, const struct signals *);
+/* What has become of it? Does not reap: its number stays its own until child_reap. */
+void child_look(struct child *);
+void child_reap(struct child *);
+/* To the whole group, and to COMMAND itself should it have left it. */
+void child_signal(const struct child *, int signal);
+/* Nobody is left of the group. After child_reap. */
+bool child_group_gone(const struct child *);
+/* The status by which `pawl run` tells how COMMAND ended. */
+int child_exit_status(const struct child *);
+
+/* ---- watchdog.c: kills COMMAND's group when we cannot ------------------------------------------------------------ */
+
+struct watchdog {
+        int fd; /* our end of its pipe */
+        pid_t pid;
+        pid_t group; /* what it knows */
+        int64_t deadline;
+};
+
+/* A process of its own, before COMMAND's, so that COMMAND never runs without it. */
+bool watchdog_start(struct watchdog *);
+/* Kills the group at that time (CLOCK_BOOTTIME, ns) unless told otherwise, and when we are gone. INT64_MAX: only then. */
+void watchdog_guard(struct watchdog *, pid_t group, int64_t deadline);
+/* It may have been killed: have another one. */
+void watchdog_look(struct watchdog *);
+/* The group is no longer ours to kill. */
+void watchdog_end(struct watchdog *);
+
+/* ---- keep.c: while COMMAND runs -------------------------------------------------------------------------------- */
+
+struct keep_options {
+        int lost_signal; /* --on-lost: what COMMAND gets; 0: nothing */
+        bool no_renew;
+        int64_t kill_after_ms;
+        int64_t at_least_ms; /* 0: no */
+        int64_t at_most_ms;  /* 0: no */
+};
+
+/* Watches over COMMAND and the lock until COMMAND has ended, and on until at_least_ms. True if the lock was lost, or if
+ * COMMAND was stopped because it was about to be. */
+bool keep(struct signals *, pawl_client *, pawl_lock *, struct child *, struct watchdog *, const struct keep_options *);
+
+int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
+
+#endif

@@ -1,0 +1,87 @@
+/* signals.c - signals as something to read: blocked first, then taken from one descriptor. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "run.h"
+
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
+
+static bool is_ignored(int signal)
+{
+        struct sigaction action;
+
+        return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* A blocked signal is queued even if it is ignored: what nohup ignores for us must not be in the set at all. */
+static void watched_set(sigset_t *set)
+{
+        sigemptyset(set);
+        for (size_t i = 0; i < WATCHED; i++)
+                if (!is_ignored(watched[i]))
+                        sigaddset(set, watched[i]);
+        sigaddset(set, SIGCHLD);
+}
+
+bool signals_begin(struct signals *signals)
+{
+        struct sigaction by_default = {.sa_handler = SIG_DFL};
+        sigset_t set, blocked;
+
+        watched_set(&set);
+        sigaction(SIGCHLD, &by_default, &signals->original_chld); /* ignored, children vanish without a status */
+        blocked = set;
+        sigaddset(&blocked, SIGPIPE); /* a watchdog that is gone is an error code, not our end */
+        sigaddset(&blocked, SIGTTOU); /* tcsetpgrp from the background */
+        sigprocmask(SIG_BLOCK, &blocked, &signals->original_mask);
+        signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (signals->fd < 0)
+                say("cannot watch for signals: %s", strerror(errno));
+        return signals->fd >= 0;
+}
+
+int signals_next(struct signals *signals)
+{
+        struct signalfd_siginfo info;
+
+        return read(signals->fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
+}
+
+void signals_restore(const struct signals *signals)
+{
+        sigaction(SIGCHLD, &signals->original_chld, NULL);
+        sigprocmask(SIG_SETMASK, &signals->original_mask, NULL);
+}
+
+/* By its default action, not by SIGSTOP: the kernel then does not stop a job that no shell could ever continue. */
+void signals_stop_job(int stop_signal)
+{
+        sigset_t set;
+
+        kill(0, stop_signal);
+        sigemptyset(&set);
+        sigaddset(&set, stop_signal);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void signals_end_job(int signal)
+{
+        struct rlimit no_core = {0, 0};
+        sigset_t set;
+
+        setrlimit(RLIMIT_CORE, &no_core); /* it is COMMAND that dumped */
+        kill(0, signal);
+        sigemptyset(&set);
+        sigaddset(&set, signal);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool signal_ends(int signal)
+{
+        return signal != SIGCONT && signal != SIGWINCH && signal != SIGCHLD && signal != SIGTSTP;
+}
