@@ -1,0 +1,69 @@
+#!/bin/sh
+# guard.sh - fence, put and get: a token is admitted at a store, or refused with 124.
+. "${0%/*}/cli.sh"
+
+mkdir "$scratch/store"
+store=file:$scratch/store
+put() {
+        printf %s "$3" | "$pawl" put --store "$store" "$1" "$2"
+}
+get() {
+        "$pawl" get --store "$store" "$1" "$2"
+}
+
+ok "put writes" put orders 5 first
+is "the resource is a plain file" "$(cat "$scratch/store/orders")" first
+ok "the same token may come again" put orders 5 second
+ok "a greater one too" put orders 9 third
+status 124 "a smaller one is refused with 124" put orders 8 late
+ok "and said in one sentence" one_sentence
+is "nothing has changed" "$(cat "$scratch/store/orders")" third
+is "get reads" "$(get orders 9)" third
+status 124 "get with a stale token is 124" get orders 5
+is "and prints nothing" "$output" ""
+is "get is a barrier" "$(get orders 12)" third
+status 124 "against all older ones" put orders 11 late
+status 1 "get of what is not there is 1" get nothing 1
+is "other resources have their own tokens" "$(put lines 1 'a
+b' && get lines 1)" 'a
+b'
+ok "put of nothing empties" put lines 2 ''
+is "it is empty" "$(get lines 2)" ""
+head -c 300000 /dev/urandom >"$scratch/large"
+"$pawl" put --store "$store" large 1 <"$scratch/large"
+"$pawl" get --store "$store" large 1 >"$scratch/copy"
+ok "what goes in comes out, byte by byte" cmp "$scratch/large" "$scratch/copy"
+
+is "fence runs COMMAND" "$("$pawl" fence --store "$store" door 7 echo in)" in
+is "behind -- too" "$("$pawl" fence --store "$store" door 7 -- echo in)" in
+status 6 "its status is COMMAND's" "$pawl" fence --store "$store" door 7 sh -c 'exit 6'
+status 124 "a stale token is 124" "$pawl" fence --store "$store" door 6 touch "$scratch/ran"
+not_ok "and runs nothing" test -e "$scratch/ran"
+status 127 "a command that is not there is 127" "$pawl" fence --store "$store" door 7 no-such-command-here
+status 126 "one that is no program is 126" "$pawl" fence --store "$store" door 7 "$scratch/large"
+is "standard input passes through" "$(echo hello | "$pawl" fence --store "$store" door 7 cat)" hello
+is "no descriptor leaks" "$("$pawl" fence --store "$store" door 7 sh -c 'ls /proc/self/fd' </dev/null | tr '\n' ' ')" \
+        "$(sh -c 'ls /proc/self/fd' </dev/null | tr '\n' ' ')"
+
+# ---- as it is meant: a holder that lost its lock
+"$pawl" run --on-lost ignore job2 sh -c '
+        "$1" break job2
+        "$1" run job2 sh -c "echo new | \"\$1\" put --store \"\$2\" job2 \$PAWL_TOKEN" sh "$1" "$2"
+        echo old | "$1" put --store "$2" job2 $PAWL_TOKEN
+        echo $? >"$3"' sh "$pawl" "$store" "$scratch/status" 2>/dev/null
+is "the late write of a holder that lost its lock is 124" "$(cat "$scratch/status")" 124
+is "the new holder's stands" "$(cat "$scratch/store/job2")" new
+
+# ---- bad input
+for token in 0 -1 x '' 1x 9223372036854775808 99999999999999999999 ' 1' +1; do
+        status 125 "'$token' is no token" put orders "$token" bad
+        ok "and that is said in one sentence" one_sentence
+done
+status 125 "a store must be named" "$pawl" put orders 5
+status 125 "mem: guards nothing here" "$pawl" put --store mem: orders 5
+status 125 "a store that is not there" "$pawl" put --store "file:$scratch/none" orders 99
+ok "and that is said in one sentence" one_sentence
+status 125 "a store nobody knows" "$pawl" put --store what:ever orders 99
+status 125 "a resource without a name" put '' 99 bad
+is "nothing has changed" "$(cat "$scratch/store/orders")" third
+done_testing

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""jobs.py - job control: `pawl run` under a pseudo-terminal, below a shell of our own that puts jobs into the foreground."""
+import os
+import pty
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+PAWL = os.environ["PAWL"]
+PATIENCE = 20
+PYTHON = sys.executable
+count = failed = 0
+
+
+def check(sentence, good, *notes):
+    global count, failed
+    count += 1
+    failed += not good
+    print("%sok %d - %s" % ("" if good else "not ", count, sentence))
+    for note in notes if not good else ():
+        print("# %r" % (note,))
+    sys.stdout.flush()
+
+
+class Shell:
+    """A session of its own on a terminal of its own; it does what it reads from a pipe and answers through another."""
+
+    def __init__(self, place):
+        self.place = place
+        ask, self.ask = os.pipe()
+        self.answers, answer = os.pipe()
+        self.output = b""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.close(self.ask)
+            os.close(self.answers)
+            try:
+                self.serve(ask, answer)
+            finally:
+                os._exit(0)
+        os.close(ask)
+        os.close(answer)
+
+    # -- in the shell's process
+    def serve(self, ask, answer):
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+        job = 0
+        for line in os.fdopen(ask):
+            words = eval(line)
+            if words[0] == "start":
+                job = self.start(words[1], words[2], words[3])
+                reply = job
+            elif words[0] == "foreground":
+                os.tcsetpgrp(0, job)
+                os.killpg(job, signal.SIGCONT)
+                reply = True
+            elif words[0] == "background":
+                os.tcsetpgrp(0, os.getpgrp())
+                os.killpg(job, signal.SIGCONT)
+                reply = True
+            elif words[0] == "owner":
+                reply = os.tcgetpgrp(0)
+            elif words[0] == "wait":
+                _, status = os.waitpid(job, os.WUNTRACED)
+                if os.WIFSTOPPED(status):
+                    reply = "stopped"
+                    os.tcsetpgrp(0, os.getpgrp())
+                elif os.WIFSIGNALED(status):
+                    reply = "signal %d" % os.WTERMSIG(status)
+                else:
+                    reply = os.WEXITSTATUS(status)
+            os.write(answer, (repr(reply) + "\n").encode())
+
+    def start(self, argv, foreground, output):
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            if foreground:
+                os.tcsetpgrp(0, os.getpgrp())
+            for number in (signal.SIGTTOU, signal.SIGINT, signal.SIGTSTP, signal.SIGQUIT):
+                signal.signal(number, signal.SIG_DFL)
+            if output:
+                os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT, 0o600), 1)
+            os.execv(argv[0], argv)
+        try:
+            os.setpgid(pid, pid)
+        except OSError:
+            pass
+        return pid
+
+    # -- in the test's process
+    def do(self, *words):
+        os.write(self.ask, (repr(words) + "\n").encode())
+        line = b""
+        end = time.monotonic() + PATIENCE
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self.answers, self.terminal], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                return "no answer to %s" % (words,)
+            if self.terminal in ready:
+                self.output += os.read(self.terminal, 4096)
+            if self.answers in ready:
+                byte = os.read(self.answers, 1)
+                if not byte:
+                    return "the shell is gone"
+                line += byte
+        return eval(line)
+
+    def type(self, text):
+        os.write(self.terminal, text)
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.terminal)
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def await_text(path, text=""):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = read(path)
+        if found and text in found:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def state_of(pid):
+    for line in read("/proc/%d/status" % pid).splitlines():
+        if line.startswith("State:"):
+            return line.split()[1]
+    return "gone"
+
+
+def await_state(pid, states):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and state_of(pid) not in states:
+        time.sleep(0.02)
+    return state_of(pid) in states
+
+
+def in_terminal(test):
+    place = tempfile.mkdtemp(prefix="pawl-test.")
+    os.environ["PAWL_URL"] = "local:%s/locks" % place
+    shell = Shell(place)
+    try:
+        test(shell, place)
+    finally:
+        shell.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+# COMMAND: says whether it is in the foreground, counts INT, reads a line if told to.
+COMMAND = """
+import os, signal, sys, time
+place = sys.argv[1]
+got = []
+def on_interrupt(*_):
+    got.append(1)
+    open(place + "/ints", "a").write("int\\n")
+signal.signal(signal.SIGINT, on_interrupt)
+open(place + "/front.tmp", "w").write(str(os.tcgetpgrp(0) == os.getpgrp()) + "\\n" + str(os.getpid()) + "\\n")
+os.rename(place + "/front.tmp", place + "/front")
+if "read" in sys.argv:
+    open(place + "/line", "w").write(sys.stdin.readline())
+    sys.exit(0)
+while not os.path.exists(place + "/end"):
+    with open(place + "/ticks", "a") as ticks:
+        ticks.write("tick\\n")
+    time.sleep(0.02)
+sys.exit(7)
+"""
+
+
+def command(place, *more):
+    return [PYTHON, "-c", COMMAND, place] + list(more)
+
+
+def foreground(shell, place):
+    job = shell.do("start", [PAWL, "run", "x"] + command(place), True, None)
+    await_text(place + "/front")
+    check("COMMAND is in the foreground", read(place + "/front").startswith("True"), read(place + "/front"), shell.output)
+    shell.type(b"\x03")
+    await_text(place + "/ints")
+    time.sleep(0.2)
+    check("^C reaches COMMAND, once", read(place + "/ints") == "int\n", read(place + "/ints"))
+    open(place + "/end", "w").close()
+    check("and its status comes back", shell.do("wait") == 7)
+    check("the terminal belongs to pawl's group again", shell.do("owner") == job)
+
+
+def interrupted(shell, place):
+    shell.do("start", [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place], True, None)
+    await_text(place + "/pid")
+    shell.type(b"\x03")
+    check("^C that kills COMMAND ends pawl by the same signal", shell.do("wait") == "signal 2")
+    check("the lock is free", os.system("%s run -n x true" % PAWL) == 0)
+
+
+def script(shell, place):
+    text = "%s run x sh -c 'echo $$ >%s/pid; exec sleep 60'; echo survived >%s/survived" % (PAWL, place, place)
+    for name in ("bash", "sh"):
+        path = shutil.which(name)
+        if not path:
+            continue
+        shell.do("start", [path, "-c", text], True, None)
+        await_text(place + "/pid")
+        os.unlink(place + "/pid")
+        shell.type(b"\x03")
+        check("^C ends the script (%s) in which pawl stands" % name, shell.do("wait") == "signal 2")
+        check("before its next line", not os.path.exists(place + "/survived"))
+
+
+def stopped(shell, place):
+    job = shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place), True, None)
+    await_text(place + "/ticks")
+    pid = int(read(place + "/front").split()[1])
+    shell.type(b"\x1a")
+    check("^Z stops the job", shell.do("wait") == "stopped")
+    check("COMMAND is stopped", await_state(pid, "T"))
+    check("and pawl", await_state(job, "T"))
+    ticks = read(place + "/ticks")
+    shell.do("foreground")
+    check("fg continues it", await_text(place + "/ticks", ticks + "tick"))
+    check("in the foreground", shell.do("owner") == pid)
+    shell.type(b"\x1a")
+    check("^Z stops it again", shell.do("wait") == "stopped")
+    ticks = read(place + "/ticks")
+    shell.do("background")
+    check("bg continues it", await_text(place + "/ticks", ticks + "tick"))
+    check("in the background", shell.do("owner") != pid)
+    open(place + "/end", "w").close()
+    check("its status comes back", shell.do("wait") == 7)
+
+
+def stopped_too_long(shell, place):
+    job = shell.do("start", [PAWL, "run", "--ttl", "500ms", "x"] + command(place), True, None)
+    await_text(place + "/ticks")
+    shell.type(b"\x1a")
+    check("^Z stops a job with a short lease", shell.do("wait") == "stopped")
+    ticks = read(place + "/ticks")
+    check("the lease ends, and another one gets the lock", os.system("%s run -w 20s x true" % PAWL) == 0)
+    shell.do("foreground")
+    check("fg of a job that lost its lock is 123", shell.do("wait") == 123)
+    check("its command never ran on", read(place + "/ticks") == ticks)
+    check("the terminal belongs to pawl's group again", shell.do("owner") == job)
+
+
+def background(shell, place):
+    shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place, "read"), False, None)
+    await_text(place + "/front")
+    check("in the background COMMAND is not in the foreground", read(place + "/front").startswith("False"))
+    check("when it reads from the terminal the job stops", shell.do("wait") == "stopped")
+    shell.do("foreground")
+    shell.type(b"hello\n")
+    check("fg lets it read", shell.do("wait") == 0)
+    check("what was typed", read(place + "/line") == "hello\n")
+
+
+def piped(shell, place):
+    job = shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place), True, place + "/output")
+    await_text(place + "/ticks")
+    check("with its output elsewhere COMMAND does not take the terminal", shell.do("owner") == job)
+    shell.type(b"\x03")
+    await_text(place + "/ints")
+    time.sleep(0.2)
+    check("^C still reaches it, once", read(place + "/ints") == "int\n")
+    shell.type(b"\x1a")
+    check("^Z still stops the job", shell.do("wait") == "stopped")
+    shell.do("foreground")
+    open(place + "/end", "w").close()
+    check("its status comes back", shell.do("wait") == 7)
+    os.unlink(place + "/end")
+    os.unlink(place + "/front")
+    shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place, "read"), True, place + "/output")
+    await_text(place + "/front")
+    shell.type(b"typed\n")
+    check("it gets the terminal when it reads from it", shell.do("wait") == 0)
+    check("and reads what was typed", read(place + "/line") == "typed\n")
+
+
+def waiting(shell, place):
+    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place])
+    await_text(place + "/pid")
+    job = shell.do("start", [PAWL, "run", "x", "true"], True, None)
+    await_state(job, "S")
+    time.sleep(0.3)
+    shell.type(b"\x1a")
+    check("^Z stops a job that waits for its lock", shell.do("wait") == "stopped")
+    shell.do("foreground")
+    os.kill(held, signal.SIGTERM)
+    os.waitpid(held, 0)
+    check("which gets it when it goes on", shell.do("wait") == 0)
+
+
+def top(shell, place):
+    os.system("%s acquire looked/at >/dev/null" % PAWL)
+    shell.do("start", [PAWL, "top", "--interval", "50ms"], True, None)
+    end = time.monotonic() + PATIENCE
+    while b"looked/at" not in shell.output and time.monotonic() < end:
+        shell.do("owner")
+    check("top shows what is held", b"looked/at" in shell.output, shell.output)
+    shell.type(b"q")
+    check("q ends it", shell.do("wait") == 0)
+
+
+for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, waiting, top):
+    in_terminal(test)
+print("1..%d" % count)
+sys.exit(failed != 0)

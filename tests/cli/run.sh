@@ -1,0 +1,144 @@
+#!/bin/sh
+# run.sh - `pawl run`: its exit status, what COMMAND finds, and how a lock is asked for.
+. "${0%/*}/cli.sh"
+
+# ---- exit status
+status 0 "COMMAND's status is pawl's: 0" "$pawl" run x true
+status 1 "COMMAND's status is pawl's: 1" "$pawl" run x false
+status 42 "COMMAND's status is pawl's: 42" "$pawl" run x sh -c 'exit 42'
+status 255 "COMMAND's status is pawl's: 255" "$pawl" run x sh -c 'exit 255'
+status 143 "a command killed by TERM is 128+15" "$pawl" run x sh -c 'kill -TERM $$'
+status 137 "a command killed by KILL is 128+9" "$pawl" run x sh -c 'kill -KILL $$'
+status 127 "a command that is not there is 127" "$pawl" run x "$scratch/nothing"
+ok "it is said in one sentence" one_sentence
+status 127 "a command that is not in PATH is 127" "$pawl" run x no-such-command-here
+echo data >"$scratch/data"
+status 126 "a file that is no program is 126" "$pawl" run x "$scratch/data"
+ok "it is said in one sentence" one_sentence
+status 126 "a directory is 126" "$pawl" run x "$scratch"
+ok "a failed start leaves the lock free" "$pawl" run -n x true
+status 125 "bad usage is 125" "$pawl" run --nonsense x true
+
+# ---- how options are read
+is "options end at the first word" "$("$pawl" run x echo -n --help)" "$(echo -n --help)"
+is "-- may stand before COMMAND" "$("$pawl" run x -- echo a -- b)" "a -- b"
+is "-- may stand before NAME" "$("$pawl" run -n -- x echo a)" "a"
+is "-c runs a string by the shell" "$("$pawl" run -c 'echo $((1+1))' x)" 2
+is "-c may stand behind NAME, as flock has it" "$("$pawl" run x -c 'echo $((1+1))')" 2
+status 5 "flags may be bundled, with a value at the end" "$pawl" run -nsE5 x sh -c 'exit 5'
+status 6 "--name=value and --name value are the same" "$pawl" run --wait=1s --ttl 5s x sh -c 'exit 6'
+
+# ---- what COMMAND finds
+is "PAWL_NAME is the name" "$("$pawl" run 'a name/ü' sh -c 'echo "$PAWL_NAME"')" 'a name/ü'
+first=$("$pawl" run x sh -c 'echo $PAWL_TOKEN')
+second=$("$pawl" run x sh -c 'echo $PAWL_TOKEN')
+ok "PAWL_TOKEN grows" test "$second" -gt "$first"
+like "PAWL_OWNER says who" "$("$pawl" run x sh -c 'echo $PAWL_OWNER')" "*:*:pawl"
+is "PAWL_URL is the store" "$("$pawl" run x sh -c 'echo $PAWL_URL')" "$PAWL_URL"
+like "PAWL_VALID_UNTIL is in unix seconds with a fraction" "$("$pawl" run --ttl 60s x sh -c '
+        now=$(date +%s)
+        case $PAWL_VALID_UNTIL in *.*) ;; *) echo none; exit ;; esac
+        whole=${PAWL_VALID_UNTIL%.*}
+        [ "$whole" -gt "$now" ] && [ "$whole" -le $((now + 60)) ] && echo good')" good
+is "an inner lock's values hide the outer's" \
+        "$("$pawl" run outer "$pawl" run inner sh -c 'echo $PAWL_NAME')" inner
+is "an inner lock has its own token" "$("$pawl" run outer sh -c '
+        outer=$PAWL_TOKEN
+        "$0" run inner sh -c "[ \$PAWL_TOKEN -gt $outer ] && echo greater"' "$pawl")" greater
+is "each variable stands there once, behind all others" "$("$pawl" run a "$pawl" run b "$pawl" run c \
+        env | tail -n 5 | sed 's/=.*//' | sort | tr '\n' ' ')" \
+        "PAWL_NAME PAWL_OWNER PAWL_TOKEN PAWL_URL PAWL_VALID_UNTIL "
+is "standard input passes through" "$(echo hello | "$pawl" run x cat)" hello
+is "standard error passes through" "$("$pawl" run x sh -c 'echo hello >&2' 2>&1)" hello
+is "no descriptor leaks into COMMAND" \
+        "$("$pawl" run x sh -c 'ls /proc/self/fd' </dev/null 2>/dev/null | tr '\n' ' ')" \
+        "$(sh -c 'ls /proc/self/fd' </dev/null 2>/dev/null | tr '\n' ' ')"
+is "descriptors of the caller do" "$("$pawl" run x cat <&0 3<"$scratch/data" /proc/self/fd/3)" data
+is "COMMAND leads a process group of its own" "$("$pawl" run x sh -c 'ps -o pgid= -p $$ | tr -d " "; echo $$' |
+        uniq | wc -l)" 1
+is "COMMAND has the signal mask we were started with" \
+        "$("$pawl" run x grep SigBlk /proc/self/status)" "$(grep SigBlk /proc/self/status)"
+is "COMMAND ignores what we were started to ignore" \
+        "$(trap '' USR1 HUP; "$pawl" run x grep SigIgn /proc/self/status)" \
+        "$(trap '' USR1 HUP; grep SigIgn /proc/self/status)"
+is "a standard input that is closed stays closed" "$("$pawl" run x sh -c 'test -e /proc/self/fd/0 || echo closed' <&-)" \
+        "closed"
+
+# ---- while another has it
+fresh
+"$pawl" run x sh -c 'echo $$ >"$0/held"; exec sleep 60' "$place" &
+holder=$!
+later $holder
+await_file "$place/held"
+status 1 "-n fails at once" "$pawl" run -n x true
+is "and says nothing" "$errors" ""
+status 1 "-w 0 is -n" "$pawl" run -w 0 x true
+status 1 "-w gives up" "$pawl" run -w 100ms x true
+status 9 "-E chooses the status for -n" "$pawl" run -n -E 9 x true
+status 9 "-E chooses the status for -w" "$pawl" run -w 0.1 -E 9 x true
+status 0 "-E 0 is 0, and COMMAND does not run" "$pawl" run -n -E 0 x touch "$place/ran"
+not_ok "it did not" test -e "$place/ran"
+ok "another name is free" "$pawl" run -n y true
+status 1 "a shared claim is held up too" "$pawl" run -n -s x true
+"$pawl" run x touch "$place/next" &
+next=$!
+later $next
+kill -TERM $holder
+wait_status $holder
+is "the holder's status is that of its command" "$code" 143
+wait_status $next
+is "the waiter got it then" "$code" 0
+ok "and ran" test -e "$place/next"
+
+# ---- shared, limited
+fresh
+"$pawl" run -s x sh -c 'echo $$ >"$0/one"; exec sleep 60' "$place" &
+one=$!
+later $one
+await_file "$place/one"
+ok "-s lets another shared holder in" "$pawl" run -n -s x true
+status 1 "-s keeps an exclusive one out" "$pawl" run -n x true
+kill $one
+wait $one
+"$pawl" run -N 2 x sh -c 'echo $$ >"$0/a"; exec sleep 60' "$place" &
+one=$!
+"$pawl" run -N 2 x sh -c 'echo $$ >"$0/b"; exec sleep 60' "$place" &
+two=$!
+later $one
+later $two
+await_file "$place/a" && await_file "$place/b"
+status 1 "-N 2 keeps a third out" "$pawl" run -n -N 2 x true
+kill $one
+wait $one
+ok "and lets it in when one has left" "$pawl" run -n -N 2 x true
+kill $two
+wait $two
+
+# ---- how long it is held
+fresh
+"$pawl" run --hold-at-least 60s x sh -c 'echo done >"$0/done"; exit 3' "$place" &
+holder=$!
+later $holder
+await_file "$place/done"
+ok "--hold-at-least keeps the lock when COMMAND has ended" held x
+kill -TERM $holder
+wait_status $holder
+is "a signal ends that, and the status is COMMAND's" "$code" 3
+ok "the lock is free then" "$pawl" run -n x true
+status 3 "--hold-at-least ends by itself" "$pawl" run --hold-at-least 50ms x sh -c 'exit 3'
+status 143 "--max-hold ends COMMAND by TERM" "$pawl" run --max-hold 100ms x sleep 60
+like "and says so" "$errors" "pawl: *--max-hold*"
+status 137 "one that does not listen is killed" \
+        "$pawl" run --max-hold 100ms -k 100ms x sh -c 'trap "" TERM; while :; do sleep 0.05; done'
+status 4 "--max-hold does not swallow COMMAND's status" \
+        "$pawl" run --max-hold 200ms x sh -c 'trap "exit 4" TERM; while :; do sleep 0.05; done'
+status 0 "--max-hold is nothing to a short one" "$pawl" run --max-hold 60s x true
+status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 300ms x sleep 1
+
+# ---- the place of the embedded engine
+if [ "$(id -u)" -ne 0 ]; then
+        ok "the default store is made below XDG_STATE_HOME" env -u PAWL_URL XDG_STATE_HOME="$place/a b%?" "$pawl" run x true
+        ok "in its own directory" test -d "$place/a b%?/pawl"
+fi
+is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
+done_testing
