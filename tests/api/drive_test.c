@@ -76,11 +76,11 @@ struct crowd {
         pawl_client *client;
         volatile int inside[4];
         volatile int count[4];
+        _Atomic(const char *) complaint;
 };
 
-static void *crowd_member(void *arg)
+static const char *come_and_go(struct crowd *crowd)
 {
-        struct crowd *crowd = arg;
         static const char *const names[] = {"a", "b", "c", "d"};
 
         for (int i = 0; i < 100; i++) {
@@ -99,6 +99,16 @@ static void *crowd_member(void *arg)
         return NULL;
 }
 
+static void *crowd_member(void *arg)
+{
+        struct crowd *crowd = arg;
+        const char *complaint = come_and_go(crowd);
+
+        if (complaint)
+                atomic_store(&crowd->complaint, complaint);
+        return NULL;
+}
+
 static void crowd_of_eight(uint32_t drive)
 {
         struct crowd crowd = {.client = open_client(drive)};
@@ -107,12 +117,9 @@ static void crowd_of_eight(uint32_t drive)
         slow.delay = MS / 20;
         for (int i = 0; i < 8; i++)
                 REQUIRE_INT(pthread_create(&threads[i], NULL, crowd_member, &crowd), 0);
-        for (int i = 0; i < 8; i++) {
-                void *complaint = NULL;
-
-                pthread_join(threads[i], &complaint);
-                CHECK_STR(complaint ? complaint : "none", "none");
-        }
+        for (int i = 0; i < 8; i++)
+                pthread_join(threads[i], NULL);
+        CHECK_STR(atomic_load(&crowd.complaint) ? atomic_load(&crowd.complaint) : "none", "none");
         for (int i = 0; i < 4; i++)
                 CHECK_INT(crowd.count[i], 200);
         CHECK_INT(pawl_close(crowd.client), PAWL_OK);
