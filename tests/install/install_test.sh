@@ -32,5 +32,5 @@ fi
 
 command=$root/$(sed -n "s|^$root/||p" "$scratch/files" | grep 'bin/pawl$')
 ok "the installed command runs" "$command" --version
-ok "and finds the installed module" "$command" -e "trace+local:$scratch/locks" run x true
+ok "and finds the installed module" "$command" run -e "trace+local:$scratch/locks" x true
 done_testing
