@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "../base/options.h"
 #include "../base/url.h"
 #include "../core/core.h"
 
@@ -78,8 +79,5 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper);
 bool client_tell(struct pawl_lock *lock, enum notice notice);
 /* Runs every callback that is due, unlocked meanwhile. */
 void client_call_back(struct pawl_client *client);
-
-/* options.c: the kernel's rule for structs that begin with their size. */
-int options_read(void *mine, size_t size, const void *theirs);
 
 #endif

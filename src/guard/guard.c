@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../base/name.h"
+#include "../base/options.h"
 
 static const struct guard_ops *const guards[] = {&file_guard, &memory_guard};
 
@@ -18,24 +19,15 @@ static const struct guard_ops *find(const char *scheme)
         return NULL;
 }
 
-/* The kernel's rule for structs that grow: shorter is padded with zeros, longer may ask for nothing we do not know. */
 static int read_options(const struct pawl_guard_options *theirs, struct pawl_guard_options *mine)
 {
-        const unsigned char *bytes = (const unsigned char *)theirs;
+        int code = options_read(mine, sizeof(*mine), theirs);
 
-        memset(mine, 0, sizeof(*mine));
-        if (!theirs)
-                return PAWL_OK;
-        if (theirs->size < sizeof(theirs->size) || theirs->size > 4096)
-                return PAWL_INVALID;
-        memcpy(mine, theirs, theirs->size < sizeof(*mine) ? theirs->size : sizeof(*mine));
-        for (size_t i = sizeof(*mine); i < theirs->size; i++)
-                if (bytes[i])
-                        return why_set(mine->why, PAWL_UNSUPPORTED,
-                                       "the guard's options ask for something newer than we are");
-        if (mine->flags)
+        if (code == PAWL_UNSUPPORTED)
+                return why_set(mine->why, code, "the guard's options ask for something newer than we are");
+        if (code == PAWL_OK && mine->flags)
                 return why_set(mine->why, PAWL_UNSUPPORTED, "the guard's options have flags that we do not know");
-        return PAWL_OK;
+        return code;
 }
 
 static int open_guard(const struct url *url, const struct pawl_guard_options *options, pawl_guard **guard)

@@ -216,30 +216,43 @@ static bool check_state(pawl_guard *guard)
         return good;
 }
 
-TEST_WITHIN(120, a_writer_killed_at_any_moment_leaves_the_old_or_the_new)
+/* Starts a writer and kills it after the time given, in microseconds. */
+static void kill_a_writer(useconds_t after)
+{
+        pid_t child = fork();
+        int status;
+
+        REQUIRE(child >= 0);
+        if (child == 0)
+                write_until_killed();
+        usleep(after);
+        kill(child, SIGKILL);
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK(WIFSIGNALED(status));
+}
+
+TEST_WITHIN(300, a_writer_killed_at_any_moment_leaves_the_old_or_the_new)
 {
         enum { KILLS = 400 };
         pawl_guard *guard = open_guard(tap_directory());
         unsigned seed = 4711;
+        useconds_t window = 2000; /* grows to a few puts, however slow the disk is today */
 
         share();
         for (int i = 0; i < KILLS; i++) {
-                pid_t child = fork();
-                int status;
+                unsigned long long before = shared->confirmed;
 
-                REQUIRE(child >= 0);
-                if (child == 0)
-                        write_until_killed();
-                usleep((useconds_t)(rand_r(&seed) % 6000));
-                kill(child, SIGKILL);
-                REQUIRE(waitpid(child, &status, 0) == child);
-                CHECK(WIFSIGNALED(status));
+                kill_a_writer((useconds_t)rand_r(&seed) % window);
                 if (!check_state(guard)) {
                         NOTE("after kill %d", i);
                         break;
                 }
+                if (shared->confirmed == before && window < 200000)
+                        window += window / 16;
+                else if (shared->confirmed > before + 2 && window > 2000)
+                        window -= window / 16;
         }
-        NOTE("%llu puts were confirmed", (unsigned long long)shared->confirmed);
+        NOTE("%llu puts were confirmed, the last of them within %u us", (unsigned long long)shared->confirmed, window);
         CHECK(shared->confirmed > 0);
         pawl_guard_close(guard);
 }

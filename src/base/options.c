@@ -1,10 +1,10 @@
-/* options.c - reads an options struct of an older or a newer caller. */
+/* options.c - as copy_struct_from_user does: a shorter struct is padded with zeros, which are the defaults; a longer one is
+ * fine as long as it asks for nothing we have not heard of. */
+#include "options.h"
+
+#include <pawl.h>
 #include <string.h>
 
-#include "client.h"
-
-/* As copy_struct_from_user does: a shorter one is padded with zeros, which are the defaults; a longer one is fine as long
- * as it asks for nothing we have not heard of. */
 int options_read(void *mine, size_t size, const void *theirs)
 {
         const unsigned char *bytes = theirs;
@@ -16,9 +16,9 @@ int options_read(void *mine, size_t size, const void *theirs)
         memcpy(&their_size, theirs, sizeof(their_size));
         if (their_size < sizeof(their_size) || their_size > 4096)
                 return PAWL_INVALID;
+        memcpy(mine, theirs, their_size < size ? their_size : size);
         for (size_t i = size; i < their_size; i++)
                 if (bytes[i])
                         return PAWL_UNSUPPORTED;
-        memcpy(mine, theirs, their_size < size ? their_size : size);
         return PAWL_OK;
 }

@@ -1,0 +1,13 @@
+/* options.h - reads an options struct of an older or a newer caller. */
+#ifndef PAWL_OPTIONS_H
+#define PAWL_OPTIONS_H
+
+#include <stddef.h>
+
+/* The kernel's rule for structs that begin with their uint32_t size.
+ * PAWL_OK: mine is filled; theirs may be NULL.
+ * PAWL_UNSUPPORTED: they ask for something newer; mine has all that we know of, so that a caller can say why.
+ * PAWL_INVALID: the size was not set; mine is zeroed. */
+int options_read(void *mine, size_t size, const void *theirs);
+
+#endif
