@@ -92,15 +92,26 @@ static void wake_class_by(struct ttl_class *class, int64_t at)
                 loop_set(class->core->loop, &class->timer, at); /* moving: cannot fail */
 }
 
+/* Answers overtake each other: a grant that was asked for earlier may be told later, and it ends earlier. Its place is
+ * found from the end, where it nearly always belongs. */
+static void put_in_order(struct list *list, struct pawl_lock *lock)
+{
+        struct list *before = list->prev;
+
+        while (before != list && container_of(before, struct pawl_lock, term)->sent_at > lock->sent_at)
+                before = before->prev;
+        list_append(before->next, &lock->term);
+}
+
 void renew_begin(struct pawl_lock *lock)
 {
         struct ttl_class *class = lock->ttl_class;
 
         if (lock->fixed) {
-                list_append(&class->fixed, &lock->term);
+                put_in_order(&class->fixed, lock);
                 wake_class_by(class, lock->valid_until);
         } else {
-                list_append(&class->fresh, &lock->term);
+                put_in_order(&class->fresh, lock);
                 wake_class_by(class, lease_renew_at(lock->sent_at, class->ttl));
         }
 }
@@ -172,7 +183,7 @@ static size_t gather_due(struct ttl_class *class, int64_t now)
                         break;
                 n++;
                 list_remove(&lock->term);
-                list_append(&class->renewing, &lock->term);
+                put_in_order(&class->renewing, lock);
                 lock->renewing = true;
         }
         return n;
