@@ -1,0 +1,544 @@
+/* local.h - the embedded engine inside: the layout of the shared file, and what its parts offer each other.
+ *
+ * A state directory holds
+ *
+ *   state     the mapped file, drawn below
+ *   alive     empty; byte 0 is locked while somebody prepares the state, byte 1 + slot while that process lives
+ *   bell.N    a FIFO for the process in slot N: a byte in it means "look at your news"
+ *
+ *   state:  +--------+---------+-------------+----------+------------------+--------------------+
+ *           | header | durable |  processes  | buckets  |      names       |      entries       |
+ *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 704  | to 524288 x 256    |
+ *           +--------+---------+-------------+----------+------------------+--------------------+
+ *
+ * An entry is one claim: waiting, granted or held. Entries are the truth: every change of one is committed by one
+ * store to its state word. Lists (a bucket's chain of names, a name's holders and queue, the pools' free lists, a
+ * process's news) are a cache that is rebuilt from the entries when a process died while it changed them.
+ *
+ * References to names and entries count from 1; 0 is none. Whatever is read from the file is checked before use. */
+#ifndef PAWL_LOCAL_H
+#define PAWL_LOCAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../base/list.h"
+#include "../../base/why.h"
+#include "../engine.h"
+
+enum {
+        LAYOUT_VERSION = 1,
+        PAGE = 4096,
+        PROCESSES_MAX = 8192,
+        BUCKETS = 65536,
+        NAMES_MAX = 262144,
+        ENTRIES_MAX = 524288,
+        NAME_CHUNK = 1024,  /* how many are given disk space at once */
+        ENTRY_CHUNK = 2048,
+        PASTS = 4,          /* past owners kept for a name */
+        PAST_OWNER = 68,
+        CACHE_ROOM = 64,    /* entries an engine keeps ready */
+        TOKEN_BLOCK = 65536 /* tokens reserved on disk at once */
+};
+
+#define CONFIRM_LEASE (500 * MS) /* how long a waiter has to take up what it was handed */
+#define HEAD_CHECK (20 * MS)     /* how often the first in a queue looks whether the holder lives */
+#define WAIT_CHECK (1 * SECOND)  /* how often the others do, should every wake-up be lost */
+#define LIMBO_CHECK (10 * MS)    /* how often a claim that could not even queue tries again */
+#define TOKEN_LIMIT (UINT64_C(1) << 62)
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* A lock word: the identity of the process that is inside, or 0. Never held for longer than a few hundred ns, but by a
+ * process that was stopped or died inside; see local_word.c. */
+struct word {
+        _Atomic uint32_t owner;
+        _Atomic uint32_t sleepers;
+};
+
+struct header {
+        char magic[8];
+        uint32_t version;
+        uint32_t processes; /* capacities of this file */
+        uint32_t names;
+        uint32_t entries;
+        uint64_t file_id[2]; /* random: also the seed of the hash */
+        uint64_t inode;      /* of this file: a copy is another file, whose tokens must not repeat ours */
+        uint64_t alive_inode;
+        uint64_t time_namespace;
+        char boot_id[40];
+
+        _Alignas(64) _Atomic uint64_t fence; /* the last token */
+
+        _Alignas(64) _Atomic uint64_t limit; /* tokens up to here are reserved on disk */
+        _Atomic uint32_t names_ready;        /* so many have disk space and were in use at some time */
+        _Atomic uint32_t entries_ready;
+        uint32_t names_room; /* so many have disk space */
+        uint32_t entries_room;
+
+        _Alignas(64) struct word name_pool; /* covers used, names_ready and the free list */
+        uint32_t name_free;
+        uint32_t name_sweep; /* where the next search for names to recycle begins */
+        struct word entry_pool;
+        uint32_t entry_free;
+        uint32_t unused;
+        struct word reserve; /* covers durable and limit */
+};
+
+struct durable {
+        _Atomic uint64_t limit; /* on disk before header.limit says so */
+};
+
+/* A process slot. Its generation grows each time it is taken: (generation, slot) is an identity that never returns
+ * while anything still carries it. */
+struct process {
+        _Atomic uint32_t generation;
+        _Atomic uint32_t busy; /* enum slot_state */
+        _Atomic uint32_t rung; /* a byte is in the bell */
+        uint32_t pid;
+        struct word word; /* covers news_first and the entries' news_next and LISTED flag */
+        uint32_t news_first;
+        uint32_t unused;
+        char owner[128];
+        char padding[96];
+};
+
+enum slot_state { SLOT_CLEAN = 0, SLOT_BUSY, SLOT_REAPED /* what the generation before left is being put away */ };
+
+struct bucket {
+        struct word word; /* covers the bucket's names and their entries */
+        uint32_t first;
+        _Atomic uint32_t dirty; /* somebody left an entry behind: rebuild */
+};
+
+/* How a lock was held before. */
+struct past {
+        uint64_t token; /* 0: none */
+        int64_t since;
+        int64_t until;
+        uint8_t how;
+        uint8_t mode;
+        uint16_t unused;
+        char owner[PAST_OWNER];
+};
+
+struct name {
+        uint64_t hash;
+        _Atomic uint32_t used; /* 1: in its bucket's chain */
+        uint32_t next;         /* there, or in the free list */
+        uint32_t length;
+        uint32_t pasts; /* how many there ever were; the last PASTS are kept */
+        uint32_t holders;
+        uint32_t waiters;
+        uint32_t holder_first;
+        uint32_t queue_first;
+        uint32_t queue_last;
+        uint32_t limit; /* the least limit of all holders */
+        int64_t delay_until;
+        uint64_t ticket; /* the last one */
+        char text[256];
+        struct past past[PASTS];
+};
+
+/*   FREE --acquire--> HELD <--confirm-- GRANTED <--hand-off-- WAITING <--acquire-- FREE
+ *                      | |                 |  confirm lease over  ^
+ *                      | |                 +------> PAUSED -------+ its owner looks again
+ *        release: FREE-+ +-> ENDED (expired, broken: its owner reads why, then FREE)
+ *   any --the bucket is stuck--> LEFT: its owner gave it up; who rebuilds the bucket frees it */
+enum entry_state { FREE = 0, WAITING, GRANTED, HELD, PAUSED, ENDED, LEFT };
+
+enum entry_flag {
+        BLOCKING = 1u << 0, /* a thread sleeps on word */
+        ASKED = 1u << 1,    /* somebody would like to have it */
+        DEEP = 1u << 2,     /* it sleeps for long: tell it when it becomes the first of the queue */
+        LISTED = 1u << 3,   /* it is in its process's news */
+        FIXED = 1u << 4     /* detached: the lease alone ends it */
+};
+
+struct entry {
+        _Atomic uint32_t state;
+        _Atomic uint32_t owner; /* identity; DETACHED; 0: in the pool */
+        uint32_t name;
+        uint32_t limit; /* how many holders it suffers, itself among them; exclusive: 1 */
+        uint64_t token;
+        int64_t lease_until;
+        int64_t ttl;
+        int64_t since;
+        uint64_t uid[2];
+
+        uint64_t ticket;
+        int64_t delay;
+        uint32_t prev; /* in the holders or the queue */
+        uint32_t next; /* there, or in the free list */
+        _Atomic uint32_t word;
+        _Atomic uint32_t flags;
+        uint32_t mode;
+        uint32_t max_holders;
+        uint32_t news_next;
+        uint32_t how; /* of ENDED: enum pawl_how */
+        uint64_t unused[2];
+
+        char note[64];
+        char owner_text[64]; /* of a detached one, whose process may be gone */
+};
+
+_Static_assert(sizeof(struct header) <= PAGE, "the header is one page");
+_Static_assert(sizeof(struct process) == 256, "layout");
+_Static_assert(sizeof(struct bucket) == 16, "layout");
+_Static_assert(sizeof(struct past) == 96, "layout");
+_Static_assert(sizeof(struct name) == 704, "layout");
+_Static_assert(sizeof(struct entry) == 256, "layout");
+
+/* Identities: generation << 14 | slot + 1. */
+enum { SLOT_BITS = 14, SLOT_MASK = (1 << SLOT_BITS) - 1, GENERATION_MASK = (1 << (32 - SLOT_BITS)) - 1 };
+#define DETACHED UINT32_C(0x3fff) /* no slot has this number */
+
+static inline uint32_t identity(uint32_t slot, uint32_t generation)
+{
+        return (generation & GENERATION_MASK) << SLOT_BITS | (slot + 1);
+}
+
+/* What a claim is to us. */
+enum view { VIEW_NONE = 0, VIEW_LIMBO, VIEW_WAITING, VIEW_HELD };
+
+struct part {
+        uint32_t entry;
+        uint32_t name;
+        uint32_t bucket;
+        uint32_t view;
+        uint32_t seen; /* the entry's word when we last looked */
+        uint32_t unused;
+        uint64_t uid[2];    /* of the entry: an adopted lease has that of its maker */
+        int64_t recheck_at; /* when a sleeper should look again */
+        struct list link;   /* of one that waits: fresh, deep, heads, limbo; or told */
+        struct claim *claim;
+        uint64_t token;   /* told: what to tell */
+        int64_t sent_at;
+};
+
+struct local {
+        struct engine engine;
+        struct list opened; /* in the list that fork() goes through */
+
+        /* constant while open */
+        int directory_fd;
+        int state_fd;
+        int alive_fd; /* our lifeline: locks byte 1 + slot */
+        char *map;
+        size_t map_size;
+        struct header *header;
+        struct durable *durable;
+        struct process *processes;
+        struct bucket *buckets;
+        struct name *names;
+        struct entry *entries;
+        uint32_t process_capacity;
+        uint32_t name_capacity;
+        uint32_t entry_capacity;
+        uint64_t seed;
+        uint32_t slot;
+        uint32_t id;
+        struct process *me;
+        bool shared_directory; /* group-writable: files are too */
+        bool on_tmpfs;
+        bool deleted; /* somebody removed the state file under us */
+        char *path;
+
+        struct claim **claims; /* by entry: which claim of ours it is */
+        uint32_t known;        /* how many claims we know */
+        char brief[PAST_OWNER]; /* who we are, for the history */
+        uint32_t cache[CACHE_ROOM];
+        uint32_t cached;
+
+        struct list fresh; /* waiting, for less than HEAD_CHECK */
+        struct list deep;  /* waiting for longer */
+        struct list heads; /* waiting, and the first in their queue */
+        struct list limbo; /* not even queued: the bucket was stuck */
+        struct list told;  /* granted under a lock word: told when it is given back */
+        uint32_t wakes[16]; /* entries to wake when it is given back */
+        uint32_t wake_count;
+        bool flushing;
+
+        bool bell_tried;
+        struct watch bell;
+        struct timer tick;
+        int64_t full_check_at;
+
+        void (*hook)(struct local *, int point); /* tests: called at points inside the critical sections */
+        struct pawl_why why;                     /* of what failed last, for refused */
+};
+
+static inline struct local *local_of(struct engine *engine)
+{
+        return (struct local *)(void *)engine;
+}
+
+static inline struct part *part_of(const struct claim *claim)
+{
+        return claim->part;
+}
+
+static inline int64_t local_now(const struct local *local)
+{
+        return loop_now(local->engine.host->loop);
+}
+
+static inline void hook(struct local *local, int point)
+{
+        if (unlikely(local->hook != NULL))
+                local->hook(local, point);
+}
+
+/* NULL for a reference that points nowhere. */
+static inline struct name *name_at(const struct local *local, uint32_t reference)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_relaxed);
+
+        if (unlikely(reference - 1 >= ready || reference > local->name_capacity))
+                return NULL;
+        return &local->names[reference - 1];
+}
+
+static inline struct entry *entry_at(const struct local *local, uint32_t reference)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_relaxed);
+
+        if (unlikely(reference - 1 >= ready || reference > local->entry_capacity))
+                return NULL;
+        return &local->entries[reference - 1];
+}
+
+static inline uint32_t name_reference(const struct local *local, const struct name *name)
+{
+        return (uint32_t)(name - local->names) + 1;
+}
+
+static inline uint32_t entry_reference(const struct local *local, const struct entry *entry)
+{
+        return (uint32_t)(entry - local->entries) + 1;
+}
+
+static inline uint32_t entry_state(const struct entry *entry)
+{
+        return atomic_load_explicit(&entry->state, memory_order_acquire);
+}
+
+/* The committing store of every change. */
+static inline void entry_commit(struct entry *entry, enum entry_state state)
+{
+        atomic_store_explicit(&entry->state, state, memory_order_release);
+}
+
+static inline uint32_t entry_owner(const struct entry *entry)
+{
+        return atomic_load_explicit(&entry->owner, memory_order_acquire);
+}
+
+static inline void entry_own(struct entry *entry, uint32_t owner)
+{
+        atomic_store_explicit(&entry->owner, owner, memory_order_release);
+}
+
+static inline uint32_t entry_flags(const struct entry *entry)
+{
+        return atomic_load_explicit(&entry->flags, memory_order_relaxed);
+}
+
+/* ---- local_file.c: the directory and the files in it ------------------------------------------------------------- */
+
+/* Opens, creating what is missing, checks and maps. On success we are in a slot of our own (local_process.c). */
+int file_open(struct local *local, const char *path, struct pawl_why *why);
+void file_close(struct local *local);
+/* Gives disk space to the next chunk; the pool's word is ours. PAWL_OK, PAWL_FULL or what the disk says. */
+int file_grow_names(struct local *local);
+int file_grow_entries(struct local *local);
+/* False if the state file was removed under us. */
+bool file_is_there(struct local *local);
+/* For tests: capacities of files created from now on; 0: the greatest. */
+void local_set_capacity(uint32_t processes, uint32_t names, uint32_t entries);
+/* "/var/lib/pawl" or below the home directory. PAWL_OK or why there is none. */
+int file_default_path(char *path, size_t size, struct pawl_why *why);
+
+/* ---- local_process.c: slots, identities, who lives ---------------------------------------------------------------- */
+
+/* Takes a slot, reaping what a dead process left in it. The initialisation lock is held. */
+int process_join(struct local *local, struct pawl_why *why);
+void process_leave(struct local *local);
+/* Whether anybody's lifeline is locked. */
+bool process_any_alive(int alive_fd, uint32_t capacity);
+bool process_alive(struct local *local, uint32_t id);
+/* Ends everything dead processes left behind. Returns whether any was found. */
+bool process_reap_dead(struct local *local);
+/* Who: into text of the size given; never empty. */
+void process_owner(struct local *local, uint32_t id, char *text, size_t size);
+/* Ends and frees every entry of our own. */
+void process_drop_own(struct local *local);
+/* Puts the engine on, or off, the list of those whose lifeline a forked child closes. */
+int process_watch_fork(struct local *local, struct pawl_why *why);
+void process_unwatch_fork(struct local *local);
+
+/* ---- local_word.c: lock words ------------------------------------------------------------------------------------- */
+
+enum taken { NOT_TAKEN = 0, TAKEN, TAKEN_OVER }; /* over: from a dead process, in the middle of something */
+
+enum taken word_wait(struct local *local, struct word *word);
+
+static inline enum taken word_take(struct local *local, struct word *word)
+{
+        uint32_t nobody = 0;
+
+        if (likely(atomic_compare_exchange_strong_explicit(&word->owner, &nobody, local->id, memory_order_acquire,
+                                                           memory_order_relaxed)))
+                return TAKEN;
+        return word_wait(local, word);
+}
+
+void word_wake(struct word *word);
+
+static inline void word_give(struct word *word)
+{
+        /* A plain store: a sleeper that counts itself in just now may be missed, and wakes by itself in 2 ms. */
+        atomic_store_explicit(&word->owner, 0, memory_order_release);
+        if (unlikely(atomic_load_explicit(&word->sleepers, memory_order_relaxed) != 0))
+                word_wake(word);
+}
+
+/* ---- local_bucket.c: a bucket's names; rebuilding it -------------------------------------------------------------- */
+
+uint64_t bucket_hash(const struct local *local, const char *text, size_t length);
+
+static inline struct bucket *bucket_of(const struct local *local, uint64_t hash)
+{
+        return &local->buckets[hash % BUCKETS];
+}
+
+/* The slow ends of bucket_take: somebody is inside, or it needs rebuilding. False: stuck, for now. */
+bool bucket_take_slow(struct local *local, struct bucket *bucket, enum taken taken);
+
+static inline bool bucket_take(struct local *local, struct bucket *bucket)
+{
+        enum taken taken = word_take(local, &bucket->word);
+
+        if (likely(taken == TAKEN && atomic_load_explicit(&bucket->dirty, memory_order_relaxed) == 0))
+                return true;
+        return bucket_take_slow(local, bucket, taken);
+}
+
+/* Gives the bucket back, then wakes and tells those who got something meanwhile. */
+void bucket_give(struct local *local, struct bucket *bucket);
+/* The same when nobody can have got anything. */
+static inline void bucket_give_quietly(struct bucket *bucket)
+{
+        word_give(&bucket->word);
+}
+
+/* The name, or NULL: *damaged if the chain is. The bucket is ours, here and below. */
+struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                         bool *damaged);
+/* The name, made if need be. PAWL_OK, PAWL_FULL (then name_recycle, without the bucket, may help), PAWL_CORRUPT... */
+int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                struct name **name);
+/* Frees names that nobody uses. True if any was freed. No bucket is ours. */
+bool name_recycle(struct local *local);
+void bucket_rebuild(struct local *local, struct bucket *bucket);
+
+/* ---- local_pool.c: entries ---------------------------------------------------------------------------------------- */
+
+/* An entry of ours, from the cache or the pool; NULL and local->why if there is none. No bucket is ours. */
+bool entry_ready(struct local *local);
+static inline struct entry *entry_take(struct local *local)
+{
+        return &local->entries[local->cache[--local->cached] - 1];
+}
+/* Gives one of ours (owner is us, FREE) back to the cache. */
+void entry_give_slow(struct local *local);
+static inline void entry_give(struct local *local, struct entry *entry)
+{
+        if (unlikely(local->cached == CACHE_ROOM))
+                entry_give_slow(local);
+        local->cache[local->cached++] = entry_reference(local, entry);
+}
+void entry_flush(struct local *local, uint32_t keep);
+/* Puts entries that belong to nobody into the pool: after their owner died. */
+void entry_pool_put(struct local *local, struct entry *entry);
+
+/* ---- local_token.c ------------------------------------------------------------------------------------------------- */
+
+/* The next token, or 0 and local->why if none could be reserved. */
+uint64_t token_slow(struct local *local, uint64_t token);
+
+static inline uint64_t token_next(struct local *local)
+{
+        struct header *header = local->header;
+        uint64_t token = atomic_fetch_add_explicit(&header->fence, 1, memory_order_relaxed) + 1;
+        uint64_t limit = atomic_load_explicit(&header->limit, memory_order_acquire);
+
+        if (likely(token + TOKEN_BLOCK / 2 < limit))
+                return token;
+        return token_slow(local, token);
+}
+
+/* The least the first token of a file may be. */
+uint64_t token_floor(void);
+
+/* ---- local_queue.c: holders, the queue, hand-off. The name's bucket is ours. --------------------------------------- */
+
+static inline bool queue_admits(const struct name *name, uint32_t limit)
+{
+        return name->holders == 0 || (name->holders < name->limit && name->holders < limit);
+}
+
+void queue_hold(struct local *local, struct name *name, struct entry *entry);
+void queue_unhold(struct local *local, struct name *name, struct entry *entry);
+void queue_append(struct local *local, struct name *name, struct entry *entry);
+void queue_insert(struct local *local, struct name *name, struct entry *entry); /* in the order of tickets */
+void queue_remove(struct local *local, struct name *name, struct entry *entry);
+/* Ends a holding, with history: for the owner (RELEASED) or against it. */
+void queue_end(struct local *local, struct name *name, struct entry *entry, enum pawl_how how, int64_t now);
+/* Ends holders whose lease is over, or whose process is dead (if probe). True if any was. */
+bool queue_purge(struct local *local, struct name *name, int64_t now, bool probe);
+/* Hands the lock to those whose turn it is. */
+void queue_hand_off(struct local *local, struct name *name, int64_t now);
+/* Takes a grant up: held from now on. */
+void queue_confirm(struct local *local, struct entry *entry, int64_t now);
+/* There is news for the entry's owner: it is woken when the bucket is given back. */
+void queue_notify(struct local *local, struct entry *entry);
+/* When somebody who waits should look again. */
+int64_t queue_next_check(struct local *local, const struct name *name, const struct entry *entry, int64_t now);
+/* After the bucket was given back: wakes and tells. */
+void queue_flush(struct local *local);
+
+/* ---- local_bell.c: news from other processes, and the timed re-check ----------------------------------------------- */
+
+void bell_open(struct local *local);
+void bell_close(struct local *local);
+/* Lists the entry in its process's news; does not ring. */
+void news_list(struct local *local, struct entry *entry);
+/* Takes one of ours off our list. False if that could not be. */
+bool news_forget(struct local *local, struct entry *entry);
+/* The process is dead, its entries are gone: so is its list. */
+void news_clear(struct local *local, struct process *process);
+/* Rings for it. False if nobody is there to hear. */
+bool bell_ring(struct local *local, uint32_t id);
+int futex_wake(_Atomic uint32_t *word, int count); /* how many woke */
+void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns);
+/* Sees to it that the timer of the re-check is set early enough. */
+void tick_by(struct local *local, int64_t at);
+
+/* ---- local_claim.c -------------------------------------------------------------------------------------------------- */
+
+/* Looks at what became of a claim and tells it. */
+void claim_look(struct local *local, struct claim *claim);
+/* The claim is no longer known. */
+void claim_forget(struct local *local, struct claim *claim);
+
+extern const struct engine_instant local_instant;
+extern const struct engine_inspect local_inspect;
+extern const struct engine_leases local_leases;
+extern const struct engine_ops local_engine;
+
+#endif

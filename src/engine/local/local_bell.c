@@ -1,0 +1,308 @@
+/* local_bell.c - how a process learns of what others did to its claims. A futex word cannot be polled; so next to the
+ * words on which blocked threads sleep each process has a list of news in the file and a FIFO in the directory: one
+ * byte in it, and its loop looks at the list. And the timer that looks even if no bell was ever heard. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local.h"
+
+int futex_wake(_Atomic uint32_t *word, int count)
+{
+        return (int)syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+{
+        struct timespec timeout = {.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
+
+        (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+/* ---- news --------------------------------------------------------------------------------------------------------------- */
+
+static void push_news(struct local *local, struct process *process, struct entry *entry)
+{
+        if ((atomic_fetch_or(&entry->flags, LISTED) & LISTED) != 0)
+                return;
+        entry->news_next = process->news_first;
+        process->news_first = entry_reference(local, entry);
+}
+
+/* Who changed the list died doing so: list everything that process has. Looking at too much does no harm. */
+static void rebuild_news(struct local *local, struct process *process)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+        uint32_t slot = (uint32_t)(process - local->processes);
+
+        process->news_first = 0;
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
+                struct entry *entry = &local->entries[i];
+
+                if ((entry_owner(entry) & SLOT_MASK) != slot + 1)
+                        continue;
+                atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
+                if (entry_state(entry) != FREE)
+                        push_news(local, process, entry);
+        }
+}
+
+static bool news_take(struct local *local, struct process *process)
+{
+        enum taken taken = word_take(local, &process->word);
+
+        if (taken == TAKEN_OVER)
+                rebuild_news(local, process);
+        return taken != NOT_TAKEN;
+}
+
+void news_list(struct local *local, struct entry *entry)
+{
+        uint32_t slot = (entry_owner(entry) & SLOT_MASK) - 1;
+        struct process *process;
+
+        if (slot >= local->process_capacity)
+                return;
+        process = &local->processes[slot];
+        if (!news_take(local, process))
+                return; /* that process is stopped in its own list: its re-check will find out */
+        push_news(local, process, entry);
+        hook(local, 60);
+        word_give(&process->word);
+}
+
+bool news_forget(struct local *local, struct entry *entry)
+{
+        uint32_t reference = entry_reference(local, entry);
+        uint32_t *link = &local->me->news_first;
+        uint32_t steps = local->entry_capacity;
+
+        if (!news_take(local, local->me))
+                return false;
+        while (*link != reference && *link != 0 && steps-- > 0) {
+                struct entry *member = entry_at(local, *link);
+
+                link = member != NULL ? &member->news_next : &entry->news_next;
+        }
+        if (*link == reference)
+                *link = entry->news_next;
+        atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
+        word_give(&local->me->word);
+        return true;
+}
+
+void news_clear(struct local *local, struct process *process)
+{
+        if (word_take(local, &process->word) == NOT_TAKEN)
+                return;
+        process->news_first = 0;
+        word_give(&process->word);
+}
+
+enum { NEWS_BATCH = 64 };
+
+static uint32_t pop_news(struct local *local, uint32_t *news)
+{
+        uint32_t count = 0;
+
+        if (!news_take(local, local->me))
+                return 0;
+        while (count < NEWS_BATCH && local->me->news_first != 0) {
+                struct entry *entry = entry_at(local, local->me->news_first);
+
+                if (entry == NULL || (entry_flags(entry) & LISTED) == 0) { /* damaged, or a cycle */
+                        local->me->news_first = 0;
+                        break;
+                }
+                news[count++] = local->me->news_first;
+                local->me->news_first = entry->news_next;
+                atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
+        }
+        word_give(&local->me->word);
+        return count;
+}
+
+static void read_news(struct local *local)
+{
+        uint32_t news[NEWS_BATCH];
+        uint32_t count;
+
+        atomic_store(&local->me->rung, 0); /* before the list is read: later news rings again */
+        do {
+                count = pop_news(local, news);
+                for (uint32_t i = 0; i < count; i++) {
+                        struct claim *claim = local->claims[news[i] - 1];
+
+                        if (claim != NULL)
+                                claim_look(local, claim);
+                }
+        } while (count == NEWS_BATCH);
+}
+
+/* ---- the bell ------------------------------------------------------------------------------------------------------------ */
+
+static void bell_name(uint32_t slot, char *name, size_t size)
+{
+        snprintf(name, size, "bell.%u", (unsigned)slot);
+}
+
+static void on_bell(struct watch *watch, uint32_t events)
+{
+        struct local *local = container_of(watch, struct local, bell);
+        char bytes[64];
+
+        (void)events;
+        while (read(local->bell.fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+                continue;
+        read_news(local);
+}
+
+/* One that a dead process left is as good as new. */
+static int open_fifo(struct local *local)
+{
+        struct stat status;
+        char name[32];
+        int fd;
+
+        bell_name(local->slot, name, sizeof(name));
+        if (mkfifoat(local->directory_fd, name, 0600) != 0 && errno != EEXIST)
+                return -1;
+        fd = openat(local->directory_fd, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -1;
+        if (fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) {
+                close(fd);
+                return -1;
+        }
+        if (local->shared_directory)
+                (void)fchmod(fd, 0660); /* not ours: then it has that mode already */
+        return fd;
+}
+
+/* When first something is acquired: those who only look need none. Without a bell the re-check does its work. */
+void bell_open(struct local *local)
+{
+        if (local->bell_tried)
+                return;
+        local->bell_tried = true;
+        local->bell.fd = open_fifo(local);
+        local->bell.events = EPOLLIN;
+        local->bell.ready = on_bell;
+        if (local->bell.fd >= 0 && loop_watch(local->engine.host->loop, &local->bell) != 0) {
+                close(local->bell.fd);
+                local->bell.fd = -1;
+        }
+}
+
+void bell_close(struct local *local)
+{
+        char name[32];
+
+        if (!local->bell_tried || local->bell.fd < 0)
+                return;
+        loop_unwatch(local->engine.host->loop, &local->bell);
+        close(local->bell.fd);
+        local->bell.fd = -1;
+        bell_name(local->slot, name, sizeof(name));
+        (void)unlinkat(local->directory_fd, name, 0);
+}
+
+bool bell_ring(struct local *local, uint32_t id)
+{
+        uint32_t slot = (id & SLOT_MASK) - 1;
+        struct process *process;
+        char name[32];
+        bool heard;
+        int fd;
+
+        if (slot >= local->process_capacity)
+                return false;
+        process = &local->processes[slot];
+        if (atomic_exchange(&process->rung, 1) != 0)
+                return process_alive(local, id);
+        bell_name(slot, name, sizeof(name));
+        fd = openat(local->directory_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return false;
+        heard = write(fd, "!", 1) == 1 || errno == EAGAIN;
+        close(fd);
+        return heard;
+}
+
+/* ---- the re-check -------------------------------------------------------------------------------------------------------- */
+
+static void look_through(struct local *local, struct list *list)
+{
+        struct list batch;
+
+        list_init(&batch);
+        list_splice(&batch, list);
+        while (!list_empty(&batch)) {
+                struct part *part = list_first(&batch, struct part, link);
+
+                list_remove(&part->link);
+                list_append(list, &part->link); /* if it stays what it is */
+                claim_look(local, part->claim);
+        }
+}
+
+/* Those who have waited for HEAD_CHECK sleep deeper from now on: claim_look moves them. */
+static void look_at_fresh(struct local *local, int64_t now)
+{
+        while (!list_empty(&local->fresh)) {
+                struct part *part = list_first(&local->fresh, struct part, link);
+
+                if (part->recheck_at > now)
+                        return;
+                list_remove(&part->link);
+                list_append(&local->deep, &part->link);
+                claim_look(local, part->claim);
+        }
+}
+
+static int64_t next_tick(struct local *local, int64_t now)
+{
+        int64_t at = NEVER;
+
+        if (!list_empty(&local->limbo))
+                at = now + LIMBO_CHECK;
+        if (!list_empty(&local->heads) && now + HEAD_CHECK < at)
+                at = now + HEAD_CHECK;
+        if (!list_empty(&local->fresh) && list_first(&local->fresh, struct part, link)->recheck_at < at)
+                at = list_first(&local->fresh, struct part, link)->recheck_at;
+        if (!list_empty(&local->deep) && local->full_check_at < at)
+                at = local->full_check_at;
+        return at;
+}
+
+static void on_tick(struct timer *timer)
+{
+        struct local *local = container_of(timer, struct local, tick);
+        int64_t now = local_now(local);
+        int64_t at;
+
+        look_at_fresh(local, now);
+        look_through(local, &local->limbo);
+        look_through(local, &local->heads);
+        if (now >= local->full_check_at) {
+                local->full_check_at = now + WAIT_CHECK;
+                read_news(local);
+                look_through(local, &local->deep);
+        }
+        at = next_tick(local, local_now(local));
+        if (at != NEVER)
+                tick_by(local, at);
+}
+
+void tick_by(struct local *local, int64_t at)
+{
+        local->tick.fire = on_tick;
+        if (local->tick.place == 0 || local->tick.at > at)
+                (void)loop_set(local->engine.host->loop, &local->tick, at); /* no memory: the bell and the core's own look remain */
+}

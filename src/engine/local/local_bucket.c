@@ -1,0 +1,416 @@
+/* local_bucket.c - a bucket: the names that hash to it, and how it is rebuilt when a process died inside. */
+#include <string.h>
+
+#include "local.h"
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+        __uint128_t product = (__uint128_t)a * b;
+
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Seeded by the file's random id, so that nobody who chooses names can choose their bucket. */
+uint64_t bucket_hash(const struct local *local, const char *text, size_t length)
+{
+        uint64_t hash = local->seed ^ length;
+
+        for (; length >= 8; text += 8, length -= 8) {
+                uint64_t chunk;
+
+                memcpy(&chunk, text, 8);
+                hash = mix(hash ^ chunk, UINT64_C(0x9e3779b97f4a7c15));
+        }
+        if (length > 0) {
+                uint64_t chunk = 0;
+
+                memcpy(&chunk, text, length);
+                hash = mix(hash ^ chunk, UINT64_C(0xd6e8feb86659fd93));
+        }
+        return mix(hash, UINT64_C(0xa0761d6478bd642f));
+}
+
+void bucket_give(struct local *local, struct bucket *bucket)
+{
+        word_give(&bucket->word);
+        if (unlikely(local->wake_count != 0 || !list_empty(&local->told)))
+                queue_flush(local);
+}
+
+bool bucket_take_slow(struct local *local, struct bucket *bucket, enum taken taken)
+{
+        if (taken == NOT_TAKEN)
+                return false;
+        if (taken == TAKEN_OVER || atomic_load_explicit(&bucket->dirty, memory_order_acquire) != 0)
+                bucket_rebuild(local, bucket);
+        return true;
+}
+
+/* ---- names --------------------------------------------------------------------------------------------------------- */
+
+struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                         bool *damaged)
+{
+        uint32_t steps = local->name_capacity;
+
+        *damaged = false;
+        for (uint32_t reference = bucket->first; reference != 0;) {
+                struct name *name = name_at(local, reference);
+
+                if (unlikely(name == NULL || steps-- == 0)) {
+                        *damaged = true;
+                        return NULL;
+                }
+                if (likely(name->hash == hash && name->length == length && memcmp(name->text, text, length) == 0))
+                        return name;
+                reference = name->next;
+        }
+        return NULL;
+}
+
+static void rebuild_pool(struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_relaxed);
+        uint32_t first = 0;
+
+        if (ready > local->name_capacity)
+                ready = local->name_capacity;
+        for (uint32_t reference = ready; reference > 0; reference--) {
+                struct name *name = &local->names[reference - 1];
+
+                if (atomic_load_explicit(&name->used, memory_order_acquire) != 0)
+                        continue;
+                name->next = first;
+                first = reference;
+        }
+        local->header->name_free = first;
+}
+
+static bool pool_take(struct local *local)
+{
+        enum taken taken = word_take(local, &local->header->name_pool);
+
+        if (taken == TAKEN_OVER)
+                rebuild_pool(local);
+        return taken != NOT_TAKEN;
+}
+
+/* The pool is ours. */
+static struct name *pool_pop(struct local *local, int *code)
+{
+        struct header *header = local->header;
+        struct name *name = name_at(local, header->name_free);
+        uint32_t ready;
+
+        if (header->name_free != 0 && (name == NULL || atomic_load(&name->used) != 0)) {
+                rebuild_pool(local);
+                name = name_at(local, header->name_free);
+        }
+        if (name != NULL) {
+                header->name_free = name->next;
+                return name;
+        }
+        ready = atomic_load_explicit(&header->names_ready, memory_order_relaxed);
+        if ((ready >= header->names_room || ready >= local->name_capacity) && (*code = file_grow_names(local)) != PAWL_OK)
+                return NULL;
+        atomic_store_explicit(&local->names[ready].used, 0, memory_order_relaxed);
+        atomic_store_explicit(&header->names_ready, ready + 1, memory_order_release);
+        return &local->names[ready];
+}
+
+static void name_init(struct name *name, uint64_t hash, const char *text, size_t length)
+{
+        memset(name->past, 0, sizeof(name->past));
+        memcpy(name->text, text, length);
+        name->text[length] = '\0';
+        name->hash = hash;
+        name->length = (uint32_t)length;
+        name->pasts = 0;
+        name->holders = name->waiters = 0;
+        name->holder_first = name->queue_first = name->queue_last = 0;
+        name->limit = UINT32_MAX;
+        name->delay_until = 0;
+        name->ticket = 0;
+}
+
+static int name_new(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                    struct name **name)
+{
+        int code = PAWL_FULL;
+        struct name *fresh;
+
+        if (!pool_take(local))
+                return why_set(&local->why, PAWL_SYSTEM, "a process that is stopped blocks the pool of names in %s; continue or kill it",
+                               local->path);
+        fresh = pool_pop(local, &code);
+        if (fresh != NULL) {
+                name_init(fresh, hash, text, length);
+                atomic_store_explicit(&fresh->used, 1, memory_order_release);
+        }
+        hook(local, 30);
+        word_give(&local->header->name_pool);
+        if (fresh == NULL)
+                return code;
+        fresh->next = bucket->first;
+        bucket->first = name_reference(local, fresh);
+        *name = fresh;
+        return PAWL_OK;
+}
+
+int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                struct name **name)
+{
+        bool damaged;
+
+        *name = bucket_find(local, bucket, hash, text, length, &damaged);
+        if (likely(*name != NULL))
+                return PAWL_OK;
+        if (damaged) {
+                bucket_rebuild(local, bucket);
+                *name = bucket_find(local, bucket, hash, text, length, &damaged);
+                if (*name != NULL)
+                        return PAWL_OK;
+                if (damaged)
+                        return why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it",
+                                       local->path);
+        }
+        return name_new(local, bucket, hash, text, length, name);
+}
+
+static bool name_idle(const struct name *name, int64_t now)
+{
+        return name->holders == 0 && name->waiters == 0 && name->queue_first == 0 && name->delay_until <= now;
+}
+
+static bool unchain(struct local *local, struct bucket *bucket, struct name *name)
+{
+        uint32_t reference = name_reference(local, name);
+        uint32_t *link = &bucket->first;
+        uint32_t steps = local->name_capacity;
+
+        while (*link != 0 && steps-- > 0) {
+                struct name *member = name_at(local, *link);
+
+                if (*link == reference) {
+                        *link = name->next;
+                        return true;
+                }
+                if (member == NULL)
+                        return false;
+                link = &member->next;
+        }
+        return false;
+}
+
+static bool recycle_one(struct local *local, struct name *name, int64_t now)
+{
+        struct bucket *bucket = bucket_of(local, name->hash);
+        bool recycled = false;
+
+        if (!bucket_take(local, bucket))
+                return false;
+        if (atomic_load(&name->used) == 1 && bucket_of(local, name->hash) == bucket && name_idle(name, now) &&
+            pool_take(local)) {
+                if (unchain(local, bucket, name)) {
+                        atomic_store_explicit(&name->used, 0, memory_order_release);
+                        name->next = local->header->name_free;
+                        local->header->name_free = name_reference(local, name);
+                        recycled = true;
+                }
+                word_give(&local->header->name_pool);
+        }
+        bucket_give(local, bucket);
+        return recycled;
+}
+
+bool name_recycle(struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_relaxed);
+        uint32_t from = local->header->name_sweep;
+        uint32_t recycled = 0;
+        int64_t now = local_now(local);
+
+        if (ready > local->name_capacity)
+                ready = local->name_capacity;
+        for (uint32_t i = 0; i < ready && recycled < NAME_CHUNK; i++) {
+                struct name *name = &local->names[(from + i) % ready];
+
+                if (atomic_load(&name->used) == 1 && name_idle(name, now) && recycle_one(local, name, now))
+                        recycled++;
+                local->header->name_sweep = (from + i + 1) % ready;
+        }
+        return recycled > 0;
+}
+
+/* ---- rebuilding ---------------------------------------------------------------------------------------------------- */
+
+static bool before(const struct local *local, uint32_t a, uint32_t b)
+{
+        const struct entry *left = &local->entries[a - 1];
+        const struct entry *right = &local->entries[b - 1];
+
+        return left->ticket != right->ticket ? left->ticket < right->ticket : a < b;
+}
+
+static uint32_t merge(struct local *local, uint32_t a, uint32_t b)
+{
+        uint32_t first = 0;
+        uint32_t *link = &first;
+
+        while (a != 0 && b != 0) {
+                uint32_t *least = before(local, a, b) ? &a : &b;
+
+                *link = *least;
+                link = &local->entries[*least - 1].next;
+                *least = *link;
+        }
+        *link = a != 0 ? a : b;
+        return first;
+}
+
+/* Sorts a singly linked list by ticket in place: no memory is to be had for it. */
+static uint32_t sort_by_ticket(struct local *local, uint32_t list)
+{
+        uint32_t runs[32] = {0};
+        uint32_t sorted = 0;
+
+        while (list != 0) {
+                uint32_t run = list;
+                int i = 0;
+
+                list = local->entries[run - 1].next;
+                local->entries[run - 1].next = 0;
+                for (; runs[i] != 0; i++) {
+                        run = merge(local, runs[i], run);
+                        runs[i] = 0;
+                }
+                runs[i] = run;
+        }
+        for (int i = 0; i < 32; i++)
+                sorted = merge(local, runs[i], sorted);
+        return sorted;
+}
+
+static bool in_bucket(const struct local *local, const struct bucket *bucket, const struct name *name)
+{
+        return name != NULL && atomic_load_explicit(&name->used, memory_order_acquire) == 1 &&
+               bucket_of(local, name->hash) == bucket;
+}
+
+static uint32_t names_ready(const struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_acquire);
+
+        return ready < local->name_capacity ? ready : local->name_capacity;
+}
+
+static uint32_t entries_ready(const struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+
+        return ready < local->entry_capacity ? ready : local->entry_capacity;
+}
+
+static void collect_names(struct local *local, struct bucket *bucket)
+{
+        uint32_t ready = names_ready(local);
+
+        bucket->first = 0;
+        for (uint32_t i = 0; i < ready; i++) {
+                struct name *name = &local->names[i];
+
+                if (!in_bucket(local, bucket, name))
+                        continue;
+                if (name->length > PAWL_NAME_MAX || name->length == 0) {
+                        atomic_store(&name->used, 2); /* damaged: never in a bucket, never recycled */
+                        continue;
+                }
+                name->text[name->length] = '\0';
+                name->next = bucket->first;
+                name->holders = name->waiters = 0;
+                name->holder_first = name->queue_first = name->queue_last = 0;
+                name->limit = UINT32_MAX;
+                bucket->first = i + 1;
+        }
+}
+
+/* Entries back into the lists of their names; the queues unsorted, linked by next alone. */
+static void collect_entries(struct local *local, struct bucket *bucket)
+{
+        uint32_t ready = entries_ready(local);
+
+        for (uint32_t i = 0; i < ready; i++) {
+                struct entry *entry = &local->entries[i];
+                uint32_t state = entry_state(entry);
+                struct name *name;
+
+                if (state == FREE || entry_owner(entry) == 0)
+                        continue;
+                name = name_at(local, entry->name);
+                if (!in_bucket(local, bucket, name))
+                        continue;
+                if (state == HELD || state == GRANTED) {
+                        queue_hold(local, name, entry);
+                } else if (state == WAITING) {
+                        entry->next = name->queue_first;
+                        name->queue_first = i + 1;
+                } else if (state == LEFT) {
+                        entry_pool_put(local, entry);
+                }
+        }
+}
+
+static void relink_queue(struct local *local, struct name *name)
+{
+        uint32_t prev = 0;
+
+        name->queue_first = sort_by_ticket(local, name->queue_first);
+        for (uint32_t reference = name->queue_first; reference != 0;) {
+                struct entry *entry = &local->entries[reference - 1];
+
+                entry->prev = prev;
+                prev = reference;
+                name->waiters++;
+                if (entry->ticket > name->ticket)
+                        name->ticket = entry->ticket;
+                reference = entry->next;
+        }
+        name->queue_last = prev;
+}
+
+/* Whoever died may have granted without telling. */
+static void tell_again(struct local *local, struct name *name)
+{
+        uint32_t steps = local->entry_capacity;
+
+        for (uint32_t reference = name->holder_first; reference != 0 && steps-- > 0;) {
+                struct entry *entry = entry_at(local, reference);
+
+                if (entry == NULL)
+                        return;
+                if (entry_state(entry) == GRANTED)
+                        queue_notify(local, entry);
+                reference = entry->next;
+        }
+}
+
+/* The bucket is ours. Everything in it anew from names and entries, which are the truth; then whatever the dead process
+ * left undone: its own holdings end, the next in the queue gets its turn. */
+void bucket_rebuild(struct local *local, struct bucket *bucket)
+{
+        int64_t now = local_now(local);
+        uint32_t steps = local->name_capacity;
+
+        atomic_store(&bucket->dirty, 0);
+        collect_names(local, bucket);
+        collect_entries(local, bucket);
+        for (uint32_t reference = bucket->first; reference != 0 && steps-- > 0;) {
+                struct name *name = &local->names[reference - 1];
+
+                relink_queue(local, name);
+                queue_purge(local, name, now, true);
+                tell_again(local, name);
+                queue_hand_off(local, name, now);
+                reference = name->next;
+        }
+}

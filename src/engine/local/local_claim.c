@@ -1,0 +1,694 @@
+/* local_claim.c - what the core asks for: acquire, cancel, renew, release, and their instant twins. Everything happens
+ * under the lock word of the name's bucket; events are told when it has been given back. */
+#include <string.h>
+#include <time.h>
+
+#include "local.h"
+
+static const char deleted_text[] = "the state file was removed while it was in use; close and open again";
+
+static const struct engine_events *events_of(const struct local *local)
+{
+        return local->engine.host->events;
+}
+
+static void *core_of(const struct local *local)
+{
+        return local->engine.host->core;
+}
+
+static uint32_t limit_of(const struct claim *claim)
+{
+        if (claim->mode == PAWL_EXCLUSIVE)
+                return 1;
+        return claim->max_holders == 0 ? UINT32_MAX : claim->max_holders;
+}
+
+/* ---- taking --------------------------------------------------------------------------------------------------------------- */
+
+static void copy_note(struct entry *entry, const char *note)
+{
+        if (likely(note[0] == '\0')) {
+                entry->note[0] = '\0';
+                return;
+        }
+        strncpy(entry->note, note, sizeof(entry->note) - 1);
+        entry->note[sizeof(entry->note) - 1] = '\0';
+}
+
+/* An entry of ours, filled but not committed: still FREE. */
+static struct entry *fill(struct local *local, struct claim *claim, struct name *name, int64_t now)
+{
+        struct entry *entry = entry_take(local);
+        struct part *part = part_of(claim);
+
+        entry->name = name_reference(local, name);
+        entry->limit = limit_of(claim);
+        entry->ttl = claim->ttl;
+        entry->since = now;
+        entry->uid[0] = claim->uid[0];
+        entry->uid[1] = claim->uid[1];
+        entry->delay = claim->delay;
+        entry->mode = claim->mode;
+        entry->max_holders = claim->max_holders;
+        copy_note(entry, claim->note);
+        part->entry = entry_reference(local, entry);
+        part->name = entry->name;
+        part->uid[0] = claim->uid[0];
+        part->uid[1] = claim->uid[1];
+        part->claim = claim;
+        list_init(&part->link);
+        local->claims[part->entry - 1] = claim;
+        local->known++;
+        return entry;
+}
+
+static void make_detached(struct local *local, struct entry *entry)
+{
+        memcpy(entry->owner_text, local->brief, sizeof(entry->owner_text) - 1);
+        entry->owner_text[sizeof(entry->owner_text) - 1] = '\0';
+        entry_own(entry, DETACHED); /* after the commit: should we die before, it is just a dead holder's */
+}
+
+static int take(struct local *local, struct claim *claim, struct name *name, int64_t now, struct grant *grant)
+{
+        uint64_t token = token_next(local);
+        struct entry *entry;
+
+        if (unlikely(token == 0))
+                return local->why.code;
+        entry = fill(local, claim, name, now);
+        entry->token = token;
+        entry->lease_until = now + claim->ttl;
+        atomic_store_explicit(&entry->flags, claim->detached ? FIXED : 0, memory_order_relaxed);
+        hook(local, 1);
+        entry_commit(entry, HELD);
+        if (unlikely(claim->detached))
+                make_detached(local, entry);
+        hook(local, 2);
+        queue_hold(local, name, entry);
+        part_of(claim)->view = VIEW_HELD;
+        grant->token = token;
+        grant->sent_at = now;
+        return PAWL_OK;
+}
+
+static bool is_free(const struct name *name, const struct claim *claim, int64_t now)
+{
+        return name->queue_first == 0 && name->delay_until <= now && queue_admits(name, limit_of(claim));
+}
+
+/* The bucket is ours. PAWL_OK: taken. PAWL_BUSY: not now. probe: ask the kernel who lives before saying so. */
+static int try_take(struct local *local, struct claim *claim, struct name *name, int64_t now, bool probe,
+                    struct grant *grant)
+{
+        if (likely(is_free(name, claim, now)))
+                return take(local, claim, name, now, grant);
+        if (queue_purge(local, name, now, probe))
+                queue_hand_off(local, name, now);
+        if (is_free(name, claim, now))
+                return take(local, claim, name, now, grant);
+        return PAWL_BUSY;
+}
+
+/* The bucket of the claim's name, and the name. PAWL_BUSY: stuck. Otherwise, if not PAWL_OK, why is set. */
+static int enter(struct local *local, struct claim *claim, struct bucket **bucket, struct name **name)
+{
+        uint64_t hash = bucket_hash(local, claim->name, claim->name_length);
+        int code = PAWL_OK;
+
+        *bucket = bucket_of(local, hash);
+        part_of(claim)->bucket = (uint32_t)(*bucket - local->buckets);
+        for (int round = 0; round < 2; round++) {
+                if (unlikely(!bucket_take(local, *bucket)))
+                        return PAWL_BUSY;
+                code = bucket_name(local, *bucket, hash, claim->name, claim->name_length, name);
+                if (likely(code == PAWL_OK))
+                        return PAWL_OK;
+                bucket_give(local, *bucket);
+                if (code != PAWL_FULL || !name_recycle(local))
+                        break;
+        }
+        return code;
+}
+
+/* Things to have before the bucket: an entry, a bell, a file that is still there. */
+static int prepare(struct local *local)
+{
+        bell_open(local);
+        if (local->deleted)
+                return why_set(&local->why, PAWL_CORRUPT, "%s", deleted_text);
+        return entry_ready(local) ? PAWL_OK : local->why.code;
+}
+
+static int instant_acquire(struct engine *engine, struct claim *claim, int64_t now, struct grant *grant)
+{
+        struct local *local = local_of(engine);
+        struct bucket *bucket;
+        struct name *name;
+        int code;
+
+        if (unlikely(local->cached == 0 || !local->bell_tried || local->deleted) && (code = prepare(local)) != PAWL_OK)
+                return code;
+        code = enter(local, claim, &bucket, &name);
+        if (unlikely(code != PAWL_OK))
+                return code;
+        code = try_take(local, claim, name, now, !claim->wait, grant);
+        bucket_give(local, bucket);
+        return code;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------------------------------------- */
+
+void claim_forget(struct local *local, struct claim *claim)
+{
+        struct part *part = part_of(claim);
+
+        if (part->entry != 0 && local->claims[part->entry - 1] == claim)
+                local->claims[part->entry - 1] = NULL;
+        if (part->view != VIEW_NONE && part->view != VIEW_LIMBO)
+                local->known--;
+        list_remove(&part->link);
+        part->entry = 0;
+        part->view = VIEW_NONE;
+}
+
+/* Whether the entry still is this claim's. */
+static bool ours(const struct local *local, const struct part *part, const struct entry *entry)
+{
+        uint32_t owner = entry_owner(entry);
+        uint32_t expected = (entry_flags(entry) & FIXED) != 0 && owner == DETACHED ? DETACHED : local->id;
+
+        return likely(owner == expected && entry->uid[0] == part->uid[0] && entry->uid[1] == part->uid[1]);
+}
+
+/* Back to our cache, if it is ours to give; the committing store has been done, or is done here. */
+static void put_away(struct local *local, struct entry *entry)
+{
+        if (entry_owner(entry) == DETACHED)
+                entry_own(entry, local->id);
+        if (entry_owner(entry) != local->id)
+                return;
+        entry_commit(entry, FREE);
+        if (unlikely((entry_flags(entry) & LISTED) != 0) && !news_forget(local, entry))
+                return; /* it stays ours, unused, until we close */
+        entry_give(local, entry);
+}
+
+/* The bucket is stuck: a process is stopped inside. Whoever comes next finishes this. */
+static void leave(struct local *local, struct part *part, struct entry *entry)
+{
+        if (!ours(local, part, entry))
+                return;
+        if (entry_owner(entry) == DETACHED)
+                entry_own(entry, local->id);
+        entry_commit(entry, LEFT);
+        atomic_store(&local->buckets[part->bucket].dirty, 1);
+}
+
+/* ---- release -------------------------------------------------------------------------------------------------------------------- */
+
+/* The bucket is ours. */
+static int release_held(struct local *local, struct part *part, struct entry *entry, int64_t now)
+{
+        struct name *name = name_at(local, part->name);
+        bool in_time = entry->lease_until > now;
+
+        if (unlikely(name == NULL))
+                return PAWL_LOST;
+        if (entry_owner(entry) == DETACHED)
+                entry_own(entry, local->id);
+        queue_end(local, name, entry, likely(in_time) ? PAWL_HOW_RELEASED : PAWL_HOW_EXPIRED, now);
+        put_away(local, entry);
+        if (unlikely(name->queue_first != 0))
+                queue_hand_off(local, name, now);
+        return in_time ? PAWL_OK : PAWL_LOST;
+}
+
+static int instant_release(struct engine *engine, struct claim *claim, int64_t now)
+{
+        struct local *local = local_of(engine);
+        struct part *part = part_of(claim);
+        struct bucket *bucket = &local->buckets[part->bucket];
+        struct entry *entry = &local->entries[part->entry - 1];
+        int code = PAWL_LOST;
+
+        if (unlikely(!bucket_take(local, bucket))) {
+                code = ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now ? PAWL_OK
+                                                                                                           : PAWL_LOST;
+                leave(local, part, entry);
+                claim_forget(local, claim);
+                return code;
+        }
+        if (likely(ours(local, part, entry))) {
+                if (likely(entry_state(entry) == HELD))
+                        code = release_held(local, part, entry, now);
+                else
+                        put_away(local, entry);
+        }
+        claim_forget(local, claim);
+        bucket_give(local, bucket);
+        return code;
+}
+
+static void release(struct engine *engine, struct claim *claim)
+{
+        struct local *local = local_of(engine);
+        int code = instant_release(engine, claim, local_now(local));
+
+        events_of(local)->released(core_of(local), claim, code);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------------------------------------- */
+
+static void tell_granted(struct local *local, struct claim *claim, uint64_t token, int64_t sent_at)
+{
+        struct grant grant = {.token = token, .sent_at = sent_at};
+
+        events_of(local)->granted(core_of(local), claim, &grant);
+}
+
+static void refuse(struct local *local, struct claim *claim, int code)
+{
+        char text[sizeof(local->why.text)] = "";
+
+        if (code != PAWL_BUSY)
+                memcpy(text, local->why.text, sizeof(text));
+        events_of(local)->refused(core_of(local), claim, code, text[0] != '\0' ? text : NULL);
+}
+
+static void enqueue(struct local *local, struct claim *claim, struct name *name, int64_t now)
+{
+        struct entry *entry = fill(local, claim, name, now);
+        struct part *part = part_of(claim);
+
+        entry->token = 0;
+        entry->lease_until = 0;
+        entry->ticket = ++name->ticket;
+        atomic_store_explicit(&entry->flags, (claim->detached ? FIXED : 0) | (claim->blocking ? BLOCKING : 0),
+                              memory_order_relaxed);
+        part->seen = atomic_load(&entry->word);
+        hook(local, 3);
+        entry_commit(entry, WAITING);
+        hook(local, 4);
+        queue_append(local, name, entry);
+        part->view = VIEW_WAITING;
+        part->recheck_at = queue_next_check(local, name, entry, now);
+        if (!claim->blocking) {
+                list_append(&local->fresh, &part->link);
+                tick_by(local, part->recheck_at);
+        }
+}
+
+/* It could not even queue: somebody is stopped inside the bucket. Tried again by the tick, or when it looks. */
+static void wait_in_limbo(struct local *local, struct claim *claim, int64_t now)
+{
+        struct part *part = part_of(claim);
+
+        part->view = VIEW_LIMBO;
+        part->entry = 0;
+        part->claim = claim;
+        part->recheck_at = now + LIMBO_CHECK;
+        list_init(&part->link);
+        if (!claim->blocking) {
+                list_append(&local->limbo, &part->link);
+                tick_by(local, part->recheck_at);
+        }
+}
+
+static void acquire_or_wait(struct local *local, struct claim *claim, int64_t now)
+{
+        struct bucket *bucket;
+        struct name *name;
+        struct grant grant;
+        int code = prepare(local);
+
+        if (code == PAWL_OK) {
+                code = enter(local, claim, &bucket, &name);
+                if (code == PAWL_BUSY && claim->wait) {
+                        wait_in_limbo(local, claim, now);
+                        return;
+                }
+        }
+        if (code != PAWL_OK) {
+                refuse(local, claim, code);
+                return;
+        }
+        code = try_take(local, claim, name, now, true, &grant);
+        if (code == PAWL_BUSY && claim->wait)
+                enqueue(local, claim, name, now);
+        bucket_give(local, bucket);
+        if (code == PAWL_OK)
+                tell_granted(local, claim, grant.token, grant.sent_at);
+        else if (code != PAWL_BUSY || !claim->wait)
+                refuse(local, claim, code);
+}
+
+static void acquire(struct engine *engine, struct claim *claim)
+{
+        struct local *local = local_of(engine);
+
+        acquire_or_wait(local, claim, local_now(local));
+}
+
+/* ---- looking -------------------------------------------------------------------------------------------------------------------- */
+
+/* What became of a claim, found under the bucket's lock, told after it. */
+enum outcome { NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_GONE, TELL_ASKED };
+
+static void keep_waiting(struct local *local, struct part *part, struct name *name, struct entry *entry, int64_t now)
+{
+        bool first = name->queue_first == part->entry;
+
+        if (first)
+                atomic_fetch_and(&entry->flags, ~(uint32_t)DEEP);
+        else
+                atomic_fetch_or(&entry->flags, DEEP);
+        part->seen = atomic_load(&entry->word);
+        part->recheck_at = queue_next_check(local, name, entry, now);
+        if (part->claim->blocking)
+                return;
+        list_remove(&part->link);
+        list_append(first ? &local->heads : &local->deep, &part->link);
+        tick_by(local, part->recheck_at);
+}
+
+/* The bucket is ours. */
+static enum outcome look_at_waiting(struct local *local, struct part *part, struct entry *entry, int64_t now)
+{
+        struct name *name = name_at(local, part->name);
+
+        if (unlikely(name == NULL || !ours(local, part, entry))) {
+                why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it", local->path);
+                return TELL_REFUSED;
+        }
+        if (entry_state(entry) == PAUSED) {
+                entry_commit(entry, WAITING);
+                queue_insert(local, name, entry);
+        }
+        if (entry_state(entry) == WAITING) {
+                local->why.code = PAWL_OK;
+                queue_purge(local, name, now, name->queue_first == part->entry || name->holders == 0);
+                queue_hand_off(local, name, now);
+        }
+        switch (entry_state(entry)) {
+        case GRANTED:
+                queue_confirm(local, entry, now);
+                return TELL_GRANTED;
+        case WAITING:
+                if (local->why.code != PAWL_OK && name->queue_first == part->entry) {
+                        queue_remove(local, name, entry); /* our turn, but no token is to be had */
+                        put_away(local, entry);
+                        return TELL_REFUSED;
+                }
+                keep_waiting(local, part, name, entry, now);
+                return NOTHING;
+        case HELD:
+                return NOTHING; /* granted by ourselves just now: told when the bucket is given back */
+        default:
+                put_away(local, entry);
+                why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it", local->path);
+                return TELL_REFUSED;
+        }
+}
+
+static enum outcome look_at_held(struct local *local, struct part *part, struct entry *entry, int *reason)
+{
+        if (!ours(local, part, entry)) {
+                *reason = PAWL_REASON_TAKEN;
+                return TELL_GONE;
+        }
+        if (entry_state(entry) == HELD) {
+                if ((atomic_fetch_and(&entry->flags, ~(uint32_t)ASKED) & ASKED) != 0)
+                        return TELL_ASKED;
+                return NOTHING;
+        }
+        *reason = entry->how == PAWL_HOW_BROKEN ? PAWL_REASON_BROKEN : PAWL_REASON_TAKEN;
+        put_away(local, entry);
+        return TELL_GONE;
+}
+
+static void tell_outcome(struct local *local, struct claim *claim, enum outcome outcome, uint64_t token, int64_t now,
+                         int reason)
+{
+        struct part *part = part_of(claim);
+
+        switch (outcome) {
+        case NOTHING:
+                break;
+        case TELL_GRANTED:
+                list_remove(&part->link);
+                part->view = VIEW_HELD;
+                tell_granted(local, claim, token, now);
+                break;
+        case TELL_REFUSED:
+                claim_forget(local, claim);
+                refuse(local, claim, local->why.code);
+                break;
+        case TELL_GONE:
+                claim_forget(local, claim);
+                events_of(local)->gone(core_of(local), claim, reason);
+                break;
+        case TELL_ASKED:
+                events_of(local)->asked(core_of(local), claim);
+                break;
+        }
+}
+
+static void look_again_later(struct local *local, struct part *part, int64_t now)
+{
+        part->recheck_at = now + LIMBO_CHECK;
+        if (!part->claim->blocking)
+                tick_by(local, part->recheck_at);
+}
+
+void claim_look(struct local *local, struct claim *claim)
+{
+        struct part *part = part_of(claim);
+        int64_t now = local_now(local);
+        struct entry *entry;
+        enum outcome outcome;
+        uint64_t token;
+        int reason = PAWL_REASON_NONE;
+
+        if (part->view == VIEW_LIMBO) {
+                list_remove(&part->link);
+                acquire_or_wait(local, claim, now);
+                return;
+        }
+        if (part->view == VIEW_NONE)
+                return;
+        if (!bucket_take(local, &local->buckets[part->bucket])) {
+                look_again_later(local, part, now);
+                return;
+        }
+        entry = &local->entries[part->entry - 1];
+        if (part->view == VIEW_WAITING)
+                outcome = look_at_waiting(local, part, entry, now);
+        else
+                outcome = look_at_held(local, part, entry, &reason);
+        token = entry->token;
+        word_give(&local->buckets[part->bucket].word);
+        tell_outcome(local, claim, outcome, token, now, reason);
+        queue_flush(local);
+}
+
+static void look(struct engine *engine, struct claim *claim)
+{
+        claim_look(local_of(engine), claim);
+}
+
+/* The client is unlocked: only what nobody changes while the claim waits, and the entry's word. */
+static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
+{
+        struct local *local = local_of(engine);
+        struct part *part = part_of(claim);
+        int64_t at = part->recheck_at < until ? part->recheck_at : until;
+        int64_t now = local_now(local);
+
+        if (at <= now)
+                return;
+        if (part->view == VIEW_LIMBO) {
+                struct timespec pause = {.tv_sec = (at - now) / SECOND, .tv_nsec = (at - now) % SECOND};
+
+                nanosleep(&pause, NULL);
+        } else if (part->view == VIEW_WAITING) {
+                futex_wait(&local->entries[part->entry - 1].word, part->seen, at - now);
+        }
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The bucket is ours. True if it holds the lock after all. */
+static bool cancel_waiting(struct local *local, struct part *part, struct entry *entry, int64_t now)
+{
+        struct name *name = name_at(local, part->name);
+
+        if (name == NULL || !ours(local, part, entry))
+                return false;
+        if (entry_state(entry) == GRANTED) {
+                queue_confirm(local, entry, now);
+                return true;
+        }
+        if (entry_state(entry) == WAITING)
+                queue_remove(local, name, entry);
+        put_away(local, entry);
+        queue_hand_off(local, name, now);
+        return false;
+}
+
+static void cancel(struct engine *engine, struct claim *claim)
+{
+        struct local *local = local_of(engine);
+        struct part *part = part_of(claim);
+        struct bucket *bucket = &local->buckets[part->bucket];
+        int64_t now = local_now(local);
+        struct entry *entry;
+        bool held;
+
+        if (part->view == VIEW_HELD)
+                return; /* granted, and about to be told */
+        if (part->view == VIEW_WAITING) {
+                entry = &local->entries[part->entry - 1];
+                if (bucket_take(local, bucket)) {
+                        held = cancel_waiting(local, part, entry, now);
+                        word_give(&bucket->word);
+                        if (held) {
+                                tell_outcome(local, claim, TELL_GRANTED, entry->token, now, 0);
+                                queue_flush(local);
+                                return;
+                        }
+                } else {
+                        leave(local, part, entry);
+                }
+        }
+        claim_forget(local, claim);
+        events_of(local)->refused(core_of(local), claim, PAWL_CANCELLED, NULL);
+        queue_flush(local);
+}
+
+/* ---- renew ----------------------------------------------------------------------------------------------------------------------- */
+
+/* The bucket is ours. */
+static enum outcome renew_held(struct local *local, struct part *part, struct entry *entry, int64_t now, int *reason)
+{
+        struct name *name = name_at(local, part->name);
+
+        if (ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until <= now && name != NULL) {
+                queue_end(local, name, entry, PAWL_HOW_EXPIRED, now); /* too late, though nobody has taken it yet */
+                queue_hand_off(local, name, now);
+        }
+        if (ours(local, part, entry) && entry_state(entry) == HELD)
+                entry->lease_until = now + part->claim->ttl;
+        return look_at_held(local, part, entry, reason);
+}
+
+static void renew_one(struct local *local, struct claim *claim, int64_t now)
+{
+        struct part *part = part_of(claim);
+        struct bucket *bucket = &local->buckets[part->bucket];
+        int reason = PAWL_REASON_NONE;
+        enum outcome outcome;
+
+        if (part->view != VIEW_HELD)
+                return;
+        if (!bucket_take(local, bucket)) {
+                events_of(local)->renewed(core_of(local), claim, PAWL_SYSTEM, now);
+                return;
+        }
+        outcome = renew_held(local, part, &local->entries[part->entry - 1], now, &reason);
+        word_give(&bucket->word);
+        if (outcome != TELL_GONE)
+                events_of(local)->renewed(core_of(local), claim, PAWL_OK, now);
+        if (part->view == VIEW_HELD)
+                tell_outcome(local, claim, outcome, 0, now, reason);
+        queue_flush(local);
+}
+
+static void renew(struct engine *engine, struct claim *const *claims, size_t n)
+{
+        struct local *local = local_of(engine);
+        int64_t now = local_now(local);
+
+        if (!file_is_there(local)) {
+                for (size_t i = 0; i < n; i++) {
+                        claim_forget(local, claims[i]);
+                        events_of(local)->gone(core_of(local), claims[i], PAWL_REASON_SESSION);
+                }
+                return;
+        }
+        for (size_t i = 0; i < n; i++)
+                renew_one(local, claims[i], now);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------------------------- */
+
+static int open_path(struct local *local, const struct url *url, struct pawl_why *why)
+{
+        char path[4096];
+        int code;
+
+        if (url->host_count > 0 || url->user != NULL)
+                return why_set(why, PAWL_INVALID, "local: takes a directory, as in local:/var/lib/pawl");
+        if (url->path[0] != '\0')
+                return file_open(local, url->path, why);
+        code = file_default_path(path, sizeof(path), why);
+        return code == PAWL_OK ? file_open(local, path, why) : code;
+}
+
+static int open_engine(struct engine *engine, const struct url *url, struct pawl_why *why)
+{
+        static const char *const known[] = {"ttl", NULL};
+        struct local *local = local_of(engine);
+        int code;
+
+        local->directory_fd = local->state_fd = local->alive_fd = local->bell.fd = -1;
+        list_init(&local->fresh);
+        list_init(&local->deep);
+        list_init(&local->heads);
+        list_init(&local->limbo);
+        list_init(&local->told);
+        code = url_only(url, known, why);
+        if (code == PAWL_OK)
+                code = process_watch_fork(local, why); /* before there is a lifeline that a child could inherit */
+        if (code == PAWL_OK)
+                code = open_path(local, url, why);
+        engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY | PAWL_SEES_DEATH |
+                               (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);
+        return code;
+}
+
+static void close_engine(struct engine *engine)
+{
+        struct local *local = local_of(engine);
+
+        if (local->tick.place != 0)
+                loop_unset(engine->host->loop, &local->tick);
+        process_leave(local);
+        bell_close(local);
+        process_unwatch_fork(local);
+        file_close(local);
+}
+
+const struct engine_instant local_instant = {
+        .acquire = instant_acquire,
+        .release = instant_release,
+        .sleep = sleep_for,
+        .look = look,
+};
+
+const struct engine_ops local_engine = {
+        .name = "local",
+        .size = sizeof(struct local),
+        .claim_size = sizeof(struct part),
+        .open = open_engine,
+        .close = close_engine,
+        .acquire = acquire,
+        .cancel = cancel,
+        .renew = renew,
+        .release = release,
+        .instant = &local_instant,
+        .inspect = &local_inspect,
+        .leases = &local_leases,
+};

@@ -1,0 +1,343 @@
+/* local_inspect.c - who holds what, who waits, who was before; and the administrator's hand. Lines are copied while the
+ * bucket is ours and told when it no longer is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "local.h"
+
+struct line {
+        struct pawl_entry entry;
+        char owner[PAWL_OWNER_MAX + 1];
+        char note[PAWL_NOTE_MAX + 1];
+};
+
+/* What was copied of one name. */
+struct page {
+        struct local *local;
+        int64_t now;
+        int64_t unix_offset; /* unix time less loop time, ns */
+        char name[PAWL_NAME_MAX + 1];
+        struct line *lines;
+        size_t count;
+        size_t room;
+        bool short_of_memory;
+};
+
+static struct page page_new(struct local *local)
+{
+        struct page page = {.local = local, .now = local_now(local)};
+        struct timespec ts;
+
+        clock_gettime(CLOCK_REALTIME, &ts); /* only to show times to people */
+        page.unix_offset = (int64_t)ts.tv_sec * SECOND + ts.tv_nsec - page.now;
+        return page;
+}
+
+static struct line *page_line(struct page *page)
+{
+        struct line *line;
+
+        if (page->count == page->room) {
+                size_t room = page->room == 0 ? 16 : 2 * page->room;
+                struct line *lines = realloc(page->lines, room * sizeof(*lines));
+
+                if (lines == NULL) {
+                        page->short_of_memory = true;
+                        return NULL;
+                }
+                page->lines = lines;
+                page->room = room;
+        }
+        line = &page->lines[page->count++];
+        memset(line, 0, sizeof(*line));
+        return line;
+}
+
+static int64_t unix_ms(const struct page *page, int64_t at)
+{
+        return (at + page->unix_offset) / MS;
+}
+
+static int64_t remaining_ms(const struct page *page, int64_t until)
+{
+        return until > page->now ? (until - page->now + MS - 1) / MS : 0;
+}
+
+static void copy_entry(struct page *page, const struct name *name, const struct entry *entry, enum pawl_role role)
+{
+        struct line *line = page_line(page);
+
+        if (line == NULL)
+                return;
+        if (entry_owner(entry) == DETACHED)
+                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(entry->owner_text) - 1, entry->owner_text);
+        else
+                process_owner(page->local, entry_owner(entry), line->owner, sizeof(line->owner));
+        snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(entry->note) - 1, entry->note);
+        line->entry.role = role;
+        line->entry.token = role == PAWL_ROLE_HOLDER ? entry->token : 0;
+        line->entry.remaining_ms = role == PAWL_ROLE_HOLDER ? remaining_ms(page, entry->lease_until) : 0;
+        line->entry.since_ms = unix_ms(page, entry->since);
+        line->entry.mode = entry->mode;
+        line->entry.max_holders = entry->max_holders;
+        line->entry.waiters = name->waiters;
+        line->entry.flags = (entry_flags(entry) & FIXED) != 0 ? PAWL_DETACH : 0;
+}
+
+static void copy_list(struct page *page, const struct name *name, uint32_t first, enum pawl_role role)
+{
+        uint32_t steps = page->local->entry_capacity;
+
+        for (uint32_t reference = first; reference != 0 && steps-- > 0 && !page->short_of_memory;) {
+                struct entry *entry = entry_at(page->local, reference);
+
+                if (entry == NULL)
+                        return;
+                copy_entry(page, name, entry, role);
+                reference = entry->next;
+        }
+}
+
+/* Holders are linked with the latest in front; people expect the earliest. */
+static void copy_holders(struct page *page, const struct name *name)
+{
+        size_t from = page->count;
+
+        copy_list(page, name, name->holder_first, PAWL_ROLE_HOLDER);
+        for (size_t i = from, j = page->count; i + 1 < j; i++, j--) {
+                struct line swap = page->lines[i];
+
+                page->lines[i] = page->lines[j - 1];
+                page->lines[j - 1] = swap;
+        }
+}
+
+static void copy_free(struct page *page, const struct name *name)
+{
+        struct line *line;
+
+        if (name->holders > 0 || (name->waiters == 0 && name->delay_until <= page->now))
+                return;
+        line = page_line(page);
+        if (line == NULL)
+                return;
+        line->entry.role = PAWL_ROLE_FREE;
+        line->entry.remaining_ms = remaining_ms(page, name->delay_until);
+        line->entry.waiters = name->waiters;
+}
+
+static void copy_past(struct page *page, const struct name *name)
+{
+        for (uint32_t i = 1; i <= PASTS && i <= name->pasts; i++) {
+                const struct past *past = &name->past[(name->pasts - i) % PASTS];
+                struct line *line = past->token != 0 ? page_line(page) : NULL;
+
+                if (line == NULL)
+                        continue;
+                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(past->owner) - 1, past->owner);
+                line->entry.role = PAWL_ROLE_PAST;
+                line->entry.token = past->token;
+                line->entry.how = past->how;
+                line->entry.mode = past->mode;
+                line->entry.since_ms = unix_ms(page, past->since);
+                line->entry.until_ms = unix_ms(page, past->until);
+                line->entry.waiters = name->waiters;
+        }
+}
+
+/* Hands the lines out; no bucket is ours any more. */
+static void page_tell(struct page *page, struct inquiry *inquiry)
+{
+        for (size_t i = 0; i < page->count; i++) {
+                struct line *line = &page->lines[i];
+
+                line->entry.name = page->name;
+                line->entry.owner = line->owner;
+                line->entry.note = line->note;
+                inquiry->entry(inquiry, &line->entry);
+        }
+        page->count = 0;
+}
+
+/* Ends first what has run out or died, so that the dead are not shown as holders. */
+static void refresh(struct local *local, struct name *name, int64_t now)
+{
+        if (queue_purge(local, name, now, true))
+                queue_hand_off(local, name, now);
+}
+
+/* The name of an inquiry with its bucket taken; NULL, nothing taken and answered, with missing, if there is none. */
+static struct name *find(struct local *local, struct inquiry *inquiry, int missing, struct bucket **bucket)
+{
+        size_t length = strlen(inquiry->name);
+        uint64_t hash = bucket_hash(local, inquiry->name, length);
+        struct name *name = NULL;
+        bool bad = false;
+
+        *bucket = bucket_of(local, hash);
+        if (!bucket_take(local, *bucket)) {
+                inquiry->answered(inquiry, PAWL_SYSTEM, "a process that is stopped blocks this name; continue or kill it");
+                return NULL;
+        }
+        name = bucket_find(local, *bucket, hash, inquiry->name, length, &bad);
+        if (bad) {
+                bucket_rebuild(local, *bucket);
+                name = bucket_find(local, *bucket, hash, inquiry->name, length, &bad);
+        }
+        if (name != NULL)
+                return name;
+        bucket_give(local, *bucket);
+        inquiry->answered(inquiry, missing, NULL);
+        return NULL;
+}
+
+static void page_answer(struct page *page, struct inquiry *inquiry)
+{
+        page_tell(page, inquiry);
+        free(page->lines);
+        inquiry->answered(inquiry, page->short_of_memory ? PAWL_NO_MEMORY : PAWL_OK, NULL);
+}
+
+static void show(struct engine *engine, struct inquiry *inquiry)
+{
+        struct local *local = local_of(engine);
+        struct page page = page_new(local);
+        struct bucket *bucket;
+        struct name *name = find(local, inquiry, PAWL_OK, &bucket);
+
+        if (name == NULL)
+                return;
+        refresh(local, name, page.now);
+        copy_holders(&page, name);
+        copy_free(&page, name);
+        copy_list(&page, name, name->queue_first, PAWL_ROLE_WAITER);
+        bucket_give(local, bucket);
+        snprintf(page.name, sizeof(page.name), "%s", inquiry->name);
+        page_answer(&page, inquiry);
+}
+
+static void history(struct engine *engine, struct inquiry *inquiry)
+{
+        struct local *local = local_of(engine);
+        struct page page = page_new(local);
+        struct bucket *bucket;
+        struct name *name = find(local, inquiry, PAWL_OK, &bucket);
+
+        if (name == NULL)
+                return;
+        refresh(local, name, page.now);
+        copy_past(&page, name);
+        bucket_give(local, bucket);
+        snprintf(page.name, sizeof(page.name), "%s", inquiry->name);
+        page_answer(&page, inquiry);
+}
+
+static bool starts_with(const struct name *name, const char *prefix, size_t length)
+{
+        return name->length >= length && name->length <= PAWL_NAME_MAX && memcmp(name->text, prefix, length) == 0;
+}
+
+/* One name of the listing, if it has holders. */
+static bool list_one(struct local *local, struct page *page, struct name *name, struct inquiry *inquiry, size_t length)
+{
+        struct bucket *bucket = bucket_of(local, name->hash);
+
+        if (!bucket_take(local, bucket))
+                return true; /* stuck: better a list without it than none */
+        if (atomic_load(&name->used) == 1 && bucket_of(local, name->hash) == bucket &&
+            starts_with(name, inquiry->name, length)) {
+                refresh(local, name, page->now);
+                copy_holders(page, name);
+                memcpy(page->name, name->text, name->length);
+                page->name[name->length] = '\0';
+        }
+        bucket_give(local, bucket);
+        page_tell(page, inquiry);
+        return !page->short_of_memory;
+}
+
+static void list(struct engine *engine, struct inquiry *inquiry)
+{
+        struct local *local = local_of(engine);
+        struct page page = page_new(local);
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_acquire);
+        size_t length = strlen(inquiry->name);
+
+        for (uint32_t i = 0; i < ready && i < local->name_capacity; i++) {
+                struct name *name = &local->names[i];
+
+                if (atomic_load(&name->used) != 1 || name->holders == 0 || !starts_with(name, inquiry->name, length))
+                        continue;
+                if (!list_one(local, &page, name, inquiry, length))
+                        break;
+        }
+        free(page.lines);
+        inquiry->answered(inquiry, page.short_of_memory ? PAWL_NO_MEMORY : PAWL_OK, NULL);
+}
+
+/* ---- interfering ------------------------------------------------------------------------------------------------------------ */
+
+static void break_holder(struct local *local, struct name *name, struct entry *entry, int64_t now)
+{
+        if (entry_state(entry) == GRANTED)
+                entry->lease_until = now; /* it has not begun to hold: it loses its turn, see queue_purge */
+        else
+                queue_end(local, name, entry, PAWL_HOW_BROKEN, now);
+}
+
+static void ask_holder(struct local *local, struct name *name, struct entry *entry, int64_t now)
+{
+        (void)name;
+        (void)now;
+        atomic_fetch_or(&entry->flags, ASKED);
+        if (entry_state(entry) == HELD)
+                queue_notify(local, entry);
+}
+
+static void for_each_holder(struct engine *engine, struct inquiry *inquiry,
+                            void (*act)(struct local *, struct name *, struct entry *, int64_t))
+{
+        struct local *local = local_of(engine);
+        struct bucket *bucket;
+        struct name *name = find(local, inquiry, PAWL_NOT_FOUND, &bucket);
+        int64_t now = local_now(local);
+        uint32_t steps = local->entry_capacity;
+        bool found;
+
+        if (name == NULL)
+                return;
+        refresh(local, name, now);
+        found = name->holders > 0;
+        for (uint32_t reference = name->holder_first; reference != 0 && steps-- > 0;) {
+                struct entry *entry = entry_at(local, reference);
+
+                if (entry == NULL)
+                        break;
+                reference = entry->next;
+                act(local, name, entry, now);
+        }
+        queue_purge(local, name, now, false);
+        queue_hand_off(local, name, now);
+        bucket_give(local, bucket);
+        inquiry->answered(inquiry, found ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+}
+
+static void break_lock(struct engine *engine, struct inquiry *inquiry)
+{
+        for_each_holder(engine, inquiry, break_holder);
+}
+
+static void ask(struct engine *engine, struct inquiry *inquiry)
+{
+        for_each_holder(engine, inquiry, ask_holder);
+}
+
+const struct engine_inspect local_inspect = {
+        .list = list,
+        .show = show,
+        .history = history,
+        .break_ = break_lock,
+        .ask = ask,
+};

@@ -1,0 +1,299 @@
+/* local_process.c - process slots. A process lives as long as byte 1 + slot of the side file is locked by its open file
+ * description: the kernel lets go when the last descriptor closes, whatever killed the process, and anybody may ask, also
+ * from another PID namespace. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "local.h"
+
+static struct flock lifeline(uint32_t slot, short type)
+{
+        return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1};
+}
+
+bool process_any_alive(int alive_fd, uint32_t capacity)
+{
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = capacity};
+
+        return fcntl(alive_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+bool process_alive(struct local *local, uint32_t id)
+{
+        uint32_t slot = (id & SLOT_MASK) - 1;
+        struct flock lock = lifeline(slot, F_WRLCK);
+
+        if (id == local->id)
+                return true;
+        if (slot >= local->process_capacity || slot == local->slot)
+                return false;
+        if (identity(slot, atomic_load(&local->processes[slot].generation)) != id)
+                return false;
+        return fcntl(local->alive_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+void process_owner(struct local *local, uint32_t id, char *text, size_t size)
+{
+        uint32_t slot = (id & SLOT_MASK) - 1;
+        const struct process *process;
+        uint32_t generation;
+
+        snprintf(text, size, "unknown");
+        if (slot >= local->process_capacity)
+                return;
+        process = &local->processes[slot];
+        generation = atomic_load(&process->generation);
+        if (identity(slot, generation) == id ||
+            (atomic_load(&process->busy) == SLOT_REAPED && identity(slot, generation - 1) == id))
+                snprintf(text, size, "%.*s", (int)sizeof(process->owner) - 1, process->owner);
+}
+
+/* ---- reaping ---------------------------------------------------------------------------------------------------------------- */
+
+/* Ends what the entry stands for. The bucket is ours. */
+static void end_entry(struct local *local, struct name *name, struct entry *entry, int64_t now)
+{
+        switch (entry_state(entry)) {
+        case HELD:
+                queue_end(local, name, entry, PAWL_HOW_DIED, now);
+                break;
+        case GRANTED:
+                queue_unhold(local, name, entry);
+                entry_commit(entry, FREE);
+                break;
+        case WAITING:
+                queue_remove(local, name, entry);
+                entry_commit(entry, FREE);
+                break;
+        default:
+                entry_commit(entry, FREE);
+        }
+        queue_hand_off(local, name, now);
+}
+
+static void reap_entry(struct local *local, struct entry *entry, uint32_t owner)
+{
+        struct name *name = name_at(local, entry->name);
+        struct bucket *bucket;
+
+        if (entry_state(entry) != FREE && name != NULL && atomic_load(&name->used) == 1) {
+                bucket = bucket_of(local, name->hash);
+                if (!bucket_take(local, bucket))
+                        return; /* stuck: the next who takes the slot, or needs room, comes by again */
+                if (entry_owner(entry) == owner)
+                        end_entry(local, name, entry, local_now(local));
+                bucket_give(local, bucket);
+        }
+        if (entry_owner(entry) == owner)
+                entry_pool_put(local, entry);
+}
+
+/* The slot's lock words that its dead process was inside of: so that no identity is left when generations wrap. */
+static void free_words(struct local *local, uint32_t slot)
+{
+        for (uint32_t i = 0; i < BUCKETS; i++) {
+                struct bucket *bucket = &local->buckets[i];
+                uint32_t owner = atomic_load_explicit(&bucket->word.owner, memory_order_relaxed);
+
+                if (unlikely(owner != 0 && (owner & SLOT_MASK) == slot + 1 && owner != local->id) &&
+                    bucket_take(local, bucket))
+                        bucket_give(local, bucket);
+        }
+}
+
+/* The slot's lifeline is ours, its generation has been raised. */
+static void reap(struct local *local, uint32_t slot)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+
+        free_words(local, slot);
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
+                struct entry *entry = &local->entries[i];
+                uint32_t owner = entry_owner(entry);
+
+                if (owner != 0 && owner != DETACHED && (owner & SLOT_MASK) == slot + 1 && owner != local->id)
+                        reap_entry(local, entry, owner);
+        }
+        news_clear(local, &local->processes[slot]);
+}
+
+static void raise_generation(struct process *process)
+{
+        uint32_t generation = atomic_load(&process->generation) + 1;
+
+        /* Not 0 in the bits of an identity: slot 0 of generation 0 would do, but a zeroed file should name nobody. */
+        atomic_store(&process->generation, (generation & GENERATION_MASK) == 0 ? generation + 1 : generation);
+}
+
+static bool reap_slot(struct local *local, uint32_t slot)
+{
+        struct process *process = &local->processes[slot];
+        struct flock lock = lifeline(slot, F_WRLCK);
+
+        if (slot == local->slot || atomic_load(&process->busy) == SLOT_CLEAN ||
+            fcntl(local->alive_fd, F_OFD_SETLK, &lock) != 0)
+                return false;
+        atomic_store(&process->busy, SLOT_REAPED);
+        raise_generation(process);
+        reap(local, slot);
+        atomic_store(&process->busy, SLOT_CLEAN);
+        lock.l_type = F_UNLCK;
+        (void)fcntl(local->alive_fd, F_OFD_SETLK, &lock);
+        return true;
+}
+
+/* Detached leases belong to no process: those that ran out go when room is needed. */
+static bool reap_detached(struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+        int64_t now = local_now(local);
+        bool found = false;
+
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
+                struct entry *entry = &local->entries[i];
+                struct name *name = name_at(local, entry->name);
+
+                if (entry_owner(entry) != DETACHED || entry->lease_until > now || name == NULL)
+                        continue;
+                if (!bucket_take(local, bucket_of(local, name->hash)))
+                        continue;
+                if (entry_owner(entry) == DETACHED && entry_state(entry) == HELD &&
+                    queue_purge(local, name, now, false)) {
+                        queue_hand_off(local, name, now);
+                        found = true;
+                }
+                bucket_give(local, bucket_of(local, name->hash));
+        }
+        return found;
+}
+
+bool process_reap_dead(struct local *local)
+{
+        bool found = false;
+
+        for (uint32_t slot = 0; slot < local->process_capacity; slot++)
+                if (reap_slot(local, slot))
+                        found = true;
+        return reap_detached(local) || found;
+}
+
+void process_drop_own(struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++)
+                if (entry_owner(&local->entries[i]) == local->id)
+                        reap_entry(local, &local->entries[i], local->id);
+}
+
+/* ---- joining and leaving ------------------------------------------------------------------------------------------------------ */
+
+static void take_slot(struct local *local, uint32_t slot)
+{
+        struct process *process = &local->processes[slot];
+        bool reaped = atomic_load(&process->busy) != SLOT_CLEAN;
+
+        local->slot = slot;
+        local->me = process;
+        if (reaped)
+                atomic_store(&process->busy, SLOT_REAPED);
+        raise_generation(process);
+        local->id = identity(slot, atomic_load(&process->generation));
+        if (reaped)
+                reap(local, slot);
+        atomic_store(&process->rung, 0);
+        process->pid = (uint32_t)getpid();
+        snprintf(process->owner, sizeof(process->owner), "%s", local->engine.host->owner);
+        memset(local->brief, 0, sizeof(local->brief));
+        snprintf(local->brief, sizeof(local->brief), "%s", local->engine.host->owner);
+        atomic_store(&process->busy, SLOT_BUSY);
+}
+
+int process_join(struct local *local, struct pawl_why *why)
+{
+        for (uint32_t slot = 0; slot < local->process_capacity; slot++) {
+                struct flock lock = lifeline(slot, F_WRLCK);
+
+                if (fcntl(local->alive_fd, F_OFD_SETLK, &lock) == 0) {
+                        take_slot(local, slot);
+                        return PAWL_OK;
+                }
+                if (errno != EAGAIN && errno != EACCES)
+                        return why_system(why, errno, "cannot lock %s/alive", local->path);
+        }
+        return why_set(why, PAWL_FULL, "%u clients have %s open, which is all it has room for; close some",
+                       (unsigned)local->process_capacity, local->path);
+}
+
+void process_leave(struct local *local)
+{
+        if (local->id == 0)
+                return;
+        if (local->known > 0)
+                process_drop_own(local);
+        entry_flush(local, 0);
+        if (local->cached == 0)
+                atomic_store(&local->me->busy, SLOT_CLEAN);
+        local->id = 0;
+}
+
+/* ---- fork: the one piece of global state (docs/decisions/0030-local-engine.md) -------------------------------------------------- */
+
+static pthread_mutex_t opened_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t opened_once = PTHREAD_ONCE_INIT;
+static struct list opened = {&opened, &opened};
+static int opened_error;
+
+static void before_fork(void)
+{
+        pthread_mutex_lock(&opened_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+        pthread_mutex_unlock(&opened_mutex);
+}
+
+/* A child that kept our lifeline open would make us look alive after our death. */
+static void after_fork_in_child(void)
+{
+        for (struct list *item = opened.next; item != &opened; item = item->next) {
+                struct local *local = container_of(item, struct local, opened);
+
+                close(local->alive_fd);
+                local->alive_fd = -1;
+                if (local->bell_tried && local->bell.fd >= 0)
+                        close(local->bell.fd);
+                local->bell.fd = -1;
+        }
+        list_init(&opened);
+        pthread_mutex_unlock(&opened_mutex);
+}
+
+static void watch_fork(void)
+{
+        opened_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int process_watch_fork(struct local *local, struct pawl_why *why)
+{
+        pthread_once(&opened_once, watch_fork);
+        if (opened_error != 0)
+                return why_system(why, opened_error, "cannot watch for fork()");
+        pthread_mutex_lock(&opened_mutex);
+        list_append(&opened, &local->opened);
+        pthread_mutex_unlock(&opened_mutex);
+        return PAWL_OK;
+}
+
+void process_unwatch_fork(struct local *local)
+{
+        if (local->opened.next == NULL)
+                return;
+        pthread_mutex_lock(&opened_mutex);
+        list_remove(&local->opened);
+        pthread_mutex_unlock(&opened_mutex);
+}
