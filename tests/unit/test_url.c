@@ -308,6 +308,33 @@ TEST(a_password_file_is_a_file)
         check_refused("redis://h?passfile=/dev/null", PAWL_INVALID, "not a regular file");
 }
 
+/* In front of the C library's, to see what is wiped. */
+static const char *wiped;
+static size_t wiped_size;
+
+void explicit_bzero(void *bytes, size_t size)
+{
+        wiped = bytes;
+        wiped_size = size;
+        memset(bytes, 0, size);
+        __asm__ __volatile__("" : : "r"(bytes) : "memory");
+}
+
+TEST(a_password_is_wiped_before_its_memory_is_given_back)
+{
+        struct url *url = parse(with_passfile("secret", 6, 0600));
+        const char *password = url->password;
+        const char *whole = url->whole;
+        const char *shown = url->shown;
+
+        url_free(url);
+        CHECK(wiped <= password && password + 7 <= wiped + wiped_size);
+        CHECK(wiped <= whole && shown < wiped + wiped_size);
+        wiped = NULL;
+        CHECK_INT(url_parse("redis://u:secret@h:x", &url, NULL), PAWL_INVALID);
+        CHECK(wiped != NULL);
+}
+
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 TEST(an_option_may_be_a_duration)
