@@ -40,7 +40,7 @@ TEST(on_granted_runs_exactly_once_and_not_before_the_call_returned)
 TEST(on_granted_tells_busy_when_there_was_to_be_no_wait)
 {
         pawl_client *one = join(fresh_place());
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *held, *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &held));
@@ -56,7 +56,7 @@ TEST(on_granted_tells_busy_when_there_was_to_be_no_wait)
 TEST(a_call_that_failed_never_runs_its_callback)
 {
         pawl_client *one = join(fresh_place());
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         CHECK_INT(pawl_acquire_async(one, "", NULL, see_granted, &seen, &lock), PAWL_INVALID);
@@ -218,7 +218,7 @@ TEST(a_callback_may_cancel_another_claim)
 {
         pawl_client *one = join(fresh_place());
         struct canceller canceller = {.code = -1};
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *held, *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &held));

@@ -22,7 +22,7 @@ TEST(a_waiter_is_served_when_the_holder_is_killed)
         const char *place = fresh_place();
         pawl_client *one = join(place);
         struct peer *peer = start_peer(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         REQUIRE_INT(ask_peer(peer, "acquire a 0 1000"), PAWL_OK);
@@ -38,7 +38,7 @@ TEST(where_death_is_seen_the_next_need_not_wait_for_the_ttl)
         const char *place = fresh_place();
         pawl_client *one = join(place);
         struct peer *peer = start_peer(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
 
         NEEDS(one, PAWL_SEES_DEATH);
@@ -133,7 +133,7 @@ TEST(a_waiter_waits_for_the_lock_delay_and_is_then_served)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
 
         NEEDS(one, PAWL_CAN_DELAY);
@@ -151,7 +151,7 @@ TEST(a_broken_holder_learns_that_it_was_broken)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         NEEDS(one, PAWL_CAN_BREAK);
@@ -185,7 +185,7 @@ TEST(a_break_serves_the_first_in_the_queue)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
 
         NEEDS(one, PAWL_CAN_BREAK);
@@ -203,7 +203,7 @@ TEST(a_break_cuts_off_every_shared_holder)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *locks[3];
 
         NEEDS(one, PAWL_CAN_BREAK | PAWL_CAN_SHARE);
@@ -234,7 +234,7 @@ TEST(a_holder_hears_that_another_one_asks)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         NEEDS(one, PAWL_CAN_ASK);

@@ -138,7 +138,7 @@ TEST(release_async_frees_the_lock_and_tells_once)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));

@@ -50,7 +50,7 @@ TEST(show_tells_the_queue_in_its_order)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *clients[4];
-        struct seen seen = {0};
+        static struct seen seen;
         struct view view;
         pawl_lock *lock, *waiting;
         char owner[16];

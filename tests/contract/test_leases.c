@@ -28,7 +28,7 @@ TEST(a_lease_is_believed_for_99_percent_of_the_ttl_less_2_ms_at_most)
 TEST(the_lease_is_counted_from_before_the_grant_and_only_shrinks_unless_renewed)
 {
         pawl_client *one = join(fresh_place());
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         MUST(take_fixed(one, "a", 5000, &seen, &lock));
@@ -46,7 +46,7 @@ TEST(the_lease_of_a_waiter_is_counted_from_its_grant_not_from_its_wait)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *first, *second;
 
         MUST(take_fixed(one, "a", 600, &seen, &first));
@@ -61,7 +61,7 @@ TEST(a_lease_nobody_renews_is_lost_and_says_so_exactly_once)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *next;
 
         MUST(take_fixed(one, "a", 300, &seen, &lock));
@@ -83,7 +83,7 @@ TEST(a_lease_is_lost_by_our_own_clock_before_another_can_have_the_lock)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *next;
 
         for (int i = 0; i < 3; i++) {
@@ -110,7 +110,7 @@ TEST(releasing_what_is_lost_leaves_the_next_holder_alone)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *next, *none;
 
         MUST(take_fixed(one, "a", 200, &seen, &lock));
@@ -125,7 +125,7 @@ TEST(a_renewed_lease_outlives_its_ttl_several_times)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         struct pawl_stats stats = {.size = sizeof stats};
         pawl_lock *lock, *none;
 
@@ -146,7 +146,7 @@ TEST(one_lost_lock_does_not_stop_the_renewal_of_the_others)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *kept[8], *broken;
         char name[8];
 
@@ -166,7 +166,7 @@ TEST(one_lost_lock_does_not_stop_the_renewal_of_the_others)
 TEST(renew_extends_a_fixed_lease)
 {
         pawl_client *one = join(fresh_place());
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         MUST(take_fixed(one, "a", 2000, &seen, &lock));
@@ -184,7 +184,7 @@ TEST(renew_extends_a_fixed_lease)
 TEST(a_lost_lease_is_never_resurrected)
 {
         pawl_client *one = join(fresh_place());
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         MUST(take_fixed(one, "a", 150, &seen, &lock));

@@ -15,7 +15,7 @@ TEST(close_releases_each_lock_that_is_still_held)
         enum { LOCKS = 20 };
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
         char name[8];
 
@@ -35,7 +35,7 @@ TEST(close_ends_the_claims_that_wait_and_tells_each_once)
         enum { CLAIMS = 50 };
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen[CLAIMS] = {{0}};
+        static struct seen seen[CLAIMS];
         pawl_lock *lock, *waiting;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
@@ -56,7 +56,7 @@ TEST(close_finishes_releases_that_are_under_way)
         enum { LOCKS = 50 };
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
         char name[8];
 
@@ -89,7 +89,7 @@ TEST(a_caller_who_drives_needs_only_poll_and_dispatch)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *mine;
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *held, *lock;
 
         MUST(pawl_open(place, PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &mine));
@@ -115,7 +115,7 @@ TEST(dispatch_does_not_block_when_nothing_is_due)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *mine;
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *held, *lock;
 
         MUST(pawl_open(place, PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &mine));
@@ -135,7 +135,7 @@ static int in_the_child(pawl_client *client, pawl_lock *lock)
 {
         struct pawl_stats stats = {.size = sizeof stats};
         char word[PAWL_LEASE_MAX + 1];
-        struct seen seen = {0};
+        static struct seen seen;
         struct view *view = malloc(sizeof *view);
         pawl_lock *none;
         int wrong = 0;
@@ -282,7 +282,7 @@ TEST(a_thousand_opens_and_closes_leak_no_descriptor)
 TEST(every_descriptor_of_the_library_is_closed_by_exec)
 {
         const char *place = fresh_place();
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
         int inheritable_before, inheritable;
 
@@ -339,7 +339,7 @@ TEST(the_log_hook_hears_of_a_lost_lock)
         const char *place = fresh_place();
         pawl_client *one = join_with(
                 place, (struct pawl_open_options){.log = count_lines, .log_arg = &logged, .log_level = PAWL_LOG_TRACE});
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 100, .flags = PAWL_NO_RENEW, .on_lost = see_lost, .arg = &seen),
@@ -363,7 +363,7 @@ TEST(the_figures_add_up)
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
         struct pawl_stats stats = {.size = sizeof stats};
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *other;
 
         for (int i = 0; i < PAIRS; i++) {

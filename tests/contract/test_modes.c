@@ -49,7 +49,7 @@ TEST(readers_who_waited_together_are_let_in_together)
         enum { READERS = 6 };
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen[READERS] = {{0}};
+        static struct seen seen[READERS];
         pawl_lock *writer, *readers[READERS];
 
         NEEDS(one, PAWL_CAN_SHARE);
@@ -89,7 +89,7 @@ TEST(a_freed_place_of_a_limited_lock_goes_to_the_first_in_the_queue)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen[3] = {{0}};
+        static struct seen seen[3];
         pawl_lock *held[2], *waiting[3];
 
         NEEDS(one, PAWL_CAN_LIMIT | PAWL_CAN_QUEUE);

@@ -104,7 +104,7 @@ TEST(a_waiter_has_no_token_before_its_grant)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *held, *waiting;
 
         MUST(pawl_acquire(one, "a", NULL, &held));

@@ -41,7 +41,7 @@ TEST(an_asynchronous_wait_times_out_too)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
@@ -60,7 +60,7 @@ TEST(a_cancelled_claim_says_so_once_and_leaves_nothing_behind)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen seen = {0};
+        static struct seen seen;
         pawl_lock *lock, *waiting;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
