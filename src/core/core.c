@@ -169,6 +169,7 @@ struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
         }
         lock->note[0] = '\0';
         lock->claim.note = lock->note;
+        lock->claim.lost = false;
         return lock;
 }
 
@@ -335,6 +336,7 @@ void core_lose(struct pawl_lock *lock, int reason, int64_t now)
         core_count_end(lock, now);
         lock->core->stats.lost++;
         core_raise(lock, NOTICE_LOST);
+        lock->claim.lost = true;
         let_go(lock);
         if (lock->renew_wanted && !lock->renewing) {
                 lock->renew_wanted = false;

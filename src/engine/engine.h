@@ -39,6 +39,7 @@ struct claim {
         uint32_t max_holders; /* 0: any number */
         bool wait;            /* enqueue if it is not free; else refuse with PAWL_BUSY */
         bool detached;        /* outlives us: nothing but its ttl ends it */
+        bool lost;        /* set before release: the lease ran out, to the store a failure and not a release (lock-delay) */
         bool blocking;        /* a thread will sleep in instant->sleep for it */
         const char *note;     /* "" if none */
         void *part;           /* the engine's own part: engine->claim_size bytes, zeroed before acquire */
@@ -116,7 +117,7 @@ struct engine_leases {
 };
 
 /* ops->abi: raised with every change to this header, url.h, why.h or loop.h; a module of another is refused. */
-enum { ENGINE_ABI = 1 };
+enum { ENGINE_ABI = 2 };
 
 struct engine_ops {
         const char *name;

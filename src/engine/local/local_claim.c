@@ -209,10 +209,10 @@ static void leave(struct local *local, struct part *part, struct entry *entry)
 /* ---- release -------------------------------------------------------------------------------------------------------------------- */
 
 /* The bucket is ours. */
-static int release_held(struct local *local, struct part *part, struct entry *entry, int64_t now)
+static int release_held(struct local *local, const struct claim *claim, struct entry *entry, int64_t now)
 {
-        struct name *name = name_at(local, part->name);
-        bool in_time = entry->lease_until > now;
+        struct name *name = name_at(local, part_of(claim)->name);
+        bool in_time = entry->lease_until > now && !claim->lost;
 
         if (unlikely(name == NULL))
                 return PAWL_LOST;
@@ -242,7 +242,7 @@ static int instant_release(struct engine *engine, struct claim *claim, int64_t n
         }
         if (likely(ours(local, part, entry))) {
                 if (likely(entry_state(entry) == HELD))
-                        code = release_held(local, part, entry, now);
+                        code = release_held(local, claim, entry, now);
                 else
                         put_away(local, entry);
         }
