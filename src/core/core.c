@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,6 +329,15 @@ static void let_go(struct pawl_lock *lock)
         }
 }
 
+static void log_loss(const struct pawl_lock *lock, int reason)
+{
+        const struct engine_host *host = lock->core->engine->host;
+        char text[PAWL_NAME_MAX + 64];
+
+        snprintf(text, sizeof(text), "%s is lost: %s", lock->claim.name, pawl_reason_text(reason));
+        host->log(host, PAWL_LOG_WARNING, text);
+}
+
 void core_lose(struct pawl_lock *lock, int reason, int64_t now)
 {
         renew_end(lock);
@@ -335,6 +345,7 @@ void core_lose(struct pawl_lock *lock, int reason, int64_t now)
         lock->reason = (int16_t)reason;
         core_count_end(lock, now);
         lock->core->stats.lost++;
+        log_loss(lock, reason);
         core_raise(lock, NOTICE_LOST);
         lock->claim.lost = true;
         let_go(lock);
