@@ -7,7 +7,8 @@
  *   PAWL_TEST_DRIVE  thread (default), or caller: then the test's own event loop turns every client
  *   PAWL_TEST_PEER   the program contract-peer, which plays the other processes
  *
- * What join, start_peer and fresh_place made is taken down by the next fresh_place, so tests may just end. */
+ * What join, start_peer and fresh_place made is taken down by the next fresh_place or at the end, so tests may just end;
+ * what their callbacks write to must therefore be static. */
 #ifndef CONTRACT_H
 #define CONTRACT_H
 

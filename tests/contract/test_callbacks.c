@@ -131,9 +131,10 @@ static void block_in_callback(pawl_lock *lock, int status, void *arg)
 
 TEST(a_blocking_call_inside_a_callback_is_misuse_and_not_a_deadlock)
 {
-        struct blocker blocker = {.client = join(fresh_place())};
+        static struct blocker blocker;
         pawl_lock *lock;
 
+        blocker.client = join(fresh_place());
         for (int i = 0; i < 6; i++)
                 atomic_store(&blocker.codes[i], -1);
         MUST(pawl_acquire_async(blocker.client, "a", NULL, block_in_callback, &blocker, &lock));
@@ -165,7 +166,7 @@ TEST(a_lock_can_be_released_inside_on_granted)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct releaser releaser = {.code = -1, .check = -1};
+        static struct releaser releaser = {.code = -1, .check = -1};
         pawl_lock *lock;
 
         MUST(pawl_acquire_async(one, "a", NULL, release_when_granted, &releaser, &lock));
@@ -188,7 +189,7 @@ static void release_when_lost(pawl_lock *lock, int reason, void *arg)
 TEST(a_lock_can_be_released_inside_on_lost)
 {
         pawl_client *one = join(fresh_place());
-        struct releaser releaser = {.code = -1, .check = -1};
+        static struct releaser releaser = {.code = -1, .check = -1};
         pawl_lock *lock;
 
         MUST(pawl_acquire(
@@ -217,7 +218,7 @@ static void cancel_another(pawl_lock *lock, int status, void *arg)
 TEST(a_callback_may_cancel_another_claim)
 {
         pawl_client *one = join(fresh_place());
-        struct canceller canceller = {.code = -1};
+        static struct canceller canceller = {.code = -1};
         static struct seen seen;
         pawl_lock *held, *lock;
 

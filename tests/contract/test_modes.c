@@ -26,7 +26,7 @@ TEST(a_reader_does_not_overtake_a_writer_in_the_queue)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen writer_seen = {0}, reader_seen = {0};
+        static struct seen writer_seen, reader_seen;
         pawl_lock *first, *writer, *reader, *none;
 
         NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_QUEUE);

@@ -170,7 +170,7 @@ TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
-        struct seen gave_up = {0}, cancelled = {0}, served = {0};
+        static struct seen gave_up, cancelled, served;
         pawl_lock *lock, *claims[3];
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
