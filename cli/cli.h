@@ -70,7 +70,7 @@ extern struct settings settings;
 bool options_read(const struct command *, const struct option *options, int *argc, char ***argv, int *status);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* PAWL_OK if argc is within the bounds, else says so. */
+/* True if argc is within the bounds; else says so. */
 bool arguments_count(const struct command *, int argc, int least, int most, int *status);
 
 /* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
