@@ -26,7 +26,7 @@ static int read_signals(struct signals *signals)
 
         while ((signal = signals_next(signals)) != 0) {
                 if (signal == SIGTSTP)
-                        signals_stop_job(signal);
+                        signals_stop(signal, false);
                 else if (signal_ends(signal))
                         return signal;
         }

@@ -1,8 +1,6 @@
 /* client.c - which store, and opening it: -e, else $PAWL_URL, else the embedded engine in its default directory. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -30,23 +28,6 @@ static bool default_directory(char *path, size_t size)
         else
                 return false;
         return length > 0 && (size_t)length < size;
-}
-
-/* The engine makes its own directory, not those above it. */
-static void make_parents(char *path)
-{
-        struct stat st;
-
-        if (stat(path, &st) == 0 || errno != ENOENT)
-                return;
-        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-                *slash = 0;
-                if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-                        *slash = '/';
-                        return; /* opening will say what is wrong */
-                }
-                *slash = '/';
-        }
 }
 
 static char *url_of_directory(const char *path)
@@ -80,7 +61,6 @@ static char *default_url(void)
                 say("there is no place for the embedded engine: set HOME, or name a store with -e or $PAWL_URL");
                 return NULL;
         }
-        make_parents(path);
         return url_of_directory(path);
 }
 

@@ -19,7 +19,8 @@
 
 const char *const demo_names[DEMO_WORKERS] = {"anna", "bert", "cleo"};
 
-enum { LEDGER_MAX = 4096, PATIENCE_MS = 15000 };
+enum { LEDGER_MAX = 4096, READING_MS = 700 };
+static const int64_t PATIENCE = 15000000000;
 
 struct director {
         struct demo_paths paths;
@@ -43,7 +44,7 @@ static const char *colour(const struct director *director, const char *code)
         return director->colours ? code : "";
 }
 
-static void scene(const struct director *director, const char *text)
+static void title(const struct director *director, const char *text)
 {
         printf("\n%s%s%s\n", colour(director, "\033[1m"), text, colour(director, "\033[0m"));
         fflush(stdout);
@@ -77,6 +78,7 @@ static void show_event(const struct director *director, const struct demo_event 
 
         switch (event->kind) {
         case EVENT_WAITS:
+                line(director, event->worker, "\033[2m", "waits for the lock");
                 break;
         case EVENT_HOLDS:
                 line(director, event->worker, "", "holds the lock, token %llu", token);
@@ -167,18 +169,18 @@ static void note_event(struct director *director, const struct demo_event *event
                 director->status = EXIT_FAILED;
 }
 
-static bool read_event(struct director *director, struct demo_event *event)
+/* False: the time is up, or the show is over. */
+static bool read_event(struct director *director, int64_t until, struct demo_event *event)
 {
         struct pollfd fds[] = {{.fd = director->events, .events = POLLIN},
                                {.fd = director->signals.fd, .events = POLLIN}};
         int signal;
 
         while (director->status == EXIT_DONE) {
-                if (poll(fds, 2, PATIENCE_MS) <= 0) {
-                        say("the demo is stuck: no worker did anything for %d s", PATIENCE_MS / 1000);
-                        director->status = EXIT_FAILED;
+                int64_t left_ms = (until - now_ns()) / 1000000;
+
+                if (left_ms <= 0 || poll(fds, 2, (int)left_ms) < 0)
                         return false;
-                }
                 while ((signal = signals_next(&director->signals)) != 0)
                         if (signal_ends(signal))
                                 director->status = EXIT_SIGNAL + signal;
@@ -188,12 +190,36 @@ static bool read_event(struct director *director, struct demo_event *event)
         return false;
 }
 
+static void be_stuck(struct director *director)
+{
+        if (director->status != EXIT_DONE)
+                return;
+        say("the demo is stuck: no worker does anything");
+        director->status = EXIT_FAILED;
+}
+
 /* Shows what happens until there were total events of that kind, from the beginning of the play. */
 static void follow(struct director *director, enum demo_event_kind kind, uint32_t total)
 {
         struct demo_event event;
 
-        while (director->seen[kind] < total && read_event(director, &event)) {
+        while (director->seen[kind] < total) {
+                if (!read_event(director, now_ns() + PATIENCE, &event)) {
+                        be_stuck(director);
+                        return;
+                }
+                note_event(director, &event);
+                show_event(director, &event);
+        }
+}
+
+/* Goes on showing for so long: the viewer's time to read, or a worker's to get into the queue. */
+static void rest(struct director *director, int64_t ms)
+{
+        int64_t until = now_ns() + ms * 1000000;
+        struct demo_event event;
+
+        while (now_ns() < until && read_event(director, until, &event)) {
                 note_event(director, &event);
                 show_event(director, &event);
         }
@@ -207,6 +233,12 @@ static void wait_until_stopped(struct director *director, uint32_t worker)
                 director->status = EXIT_FAILED;
 }
 
+static void scene(struct director *director, const char *text)
+{
+        title(director, text);
+        rest(director, READING_MS);
+}
+
 /* ---- the play --------------------------------------------------------------------------------------------------- */
 
 static void first_scene(struct director *director)
@@ -216,7 +248,7 @@ static void first_scene(struct director *director)
                 for (uint32_t i = 0; i < DEMO_WORKERS; i++) {
                         order(director, i, ORDER_TURN);
                         if (!round)
-                                follow(director, EVENT_WAITS, i + 1); /* so that they queue in this order */
+                                rest(director, 50); /* so that they queue in this order */
                 }
         follow(director, EVENT_RELEASED, 6);
 }
@@ -229,7 +261,7 @@ static void second_scene(struct director *director)
         wait_until_stopped(director, 0);
         order(director, 1, ORDER_TURN);
         follow(director, EVENT_WAITS, 8);
-        line(director, 1, "", "waits; anna's lease of %d s runs out meanwhile, unrenewed", DEMO_TTL_MS / 1000);
+        line(director, 1, "", "must wait until anna's lease of %d s has run out", DEMO_TTL_MS / 1000);
         follow(director, EVENT_RELEASED, 7);
 }
 
@@ -289,7 +321,7 @@ static void check_truth(struct director *director)
 
         if (director->status != EXIT_DONE)
                 return;
-        scene(director, "Was it so?");
+        title(director, "Was it so?");
         good = read_text(director->paths.ledger, guarded) && read_text(director->paths.careless, careless);
         good &= verdict(director, "the late write was refused, and no other", director->seen[EVENT_REFUSED] == 1);
         good &= verdict(director, "every grant had a greater token", director->tokens_grow);

@@ -233,7 +233,7 @@ static bool pause_for(struct signals *signals, bool live, int *signal)
         while ((*signal = signals_next(signals)) != 0) {
                 if (*signal == SIGTSTP && live) {
                         screen_off();
-                        signals_stop_job(*signal);
+                        signals_stop(*signal, false);
                         screen_on();
                 } else if (signal_ends(*signal)) {
                         return false;

@@ -25,6 +25,7 @@ struct keeper {
         bool lost;     /* or about to be, and COMMAND was told so */
         bool said;     /* that it is lost */
         bool released; /* a signal has ended --hold-at-least */
+        bool stop_passed_on;
         int64_t began_at;
         int64_t kill_at; /* from TOLD on */
 };
@@ -160,11 +161,6 @@ static int64_t next_time(const struct keeper *keeper, int64_t now)
 
 /* ---- signals ---------------------------------------------------------------------------------------------------- */
 
-static bool is_job_stop(int signal)
-{
-        return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
-}
-
 static void continue_command(struct keeper *keeper)
 {
         keeper->child->had_terminal |= terminal_give(keeper->child->pid);
@@ -172,31 +168,47 @@ static void continue_command(struct keeper *keeper)
         child_signal(keeper->child, SIGCONT);
 }
 
-/* COMMAND was stopped at the terminal. If it only wanted the terminal, and it is ours to give, it gets it. Else the
- * whole job stops, as its shell expects, and nobody renews: once continued, a lock that was lost meanwhile must not have
- * its command continued. */
-static void on_stopped(struct keeper *keeper)
+/* Nobody renews while we are stopped: a lock that was lost meanwhile must not have its command continued. */
+static void stop_with_command(struct keeper *keeper, bool whole_job)
 {
-        struct child *child = keeper->child;
-
-        if (child->stopped_by != SIGTSTP && terminal_is_ours()) {
-                continue_command(keeper);
-                return;
-        }
-        terminal_take_back(child->pid);
-        signals_stop_job(child->stopped_by);
+        terminal_take_back(keeper->child->pid);
+        signals_stop(keeper->child->stopped_by, whole_job);
+        keeper->stop_passed_on = false;
         pawl_dispatch(keeper->client);
         look_at_lock(keeper, now_ns());
         if (keeper->stage == RUNNING)
                 continue_command(keeper);
 }
 
+/* COMMAND was stopped. By ^Z, or for want of the terminal, which it gets if that is ours to give: then our whole job stops,
+ * as its shell expects. By a signal that came through us: the others of our job have had it already. By SIGSTOP, or where
+ * there is no terminal: that is somebody else's business, and the lock is kept. */
+static void on_stopped(struct keeper *keeper)
+{
+        struct child *child = keeper->child;
+        bool wants_terminal = child->stopped_by == SIGTTIN || child->stopped_by == SIGTTOU;
+
+        if (wants_terminal && terminal_is_ours())
+                continue_command(keeper);
+        else if (wants_terminal || (child->stopped_by == SIGTSTP && terminal_is_of(child->pid)))
+                stop_with_command(keeper, true);
+        else if (child->stopped_by == SIGTSTP && keeper->stop_passed_on && terminal_exists())
+                stop_with_command(keeper, false);
+}
+
 static void on_child(struct keeper *keeper)
 {
         watchdog_look(keeper->dog);
         child_look(keeper->child);
-        if (!keeper->child->ended && is_job_stop(keeper->child->stopped_by) && keeper->stage == RUNNING)
+        if (!keeper->child->ended && keeper->child->stopped_by && keeper->stage == RUNNING)
                 on_stopped(keeper);
+}
+
+static void pass_on(struct keeper *keeper, int signal)
+{
+        if (signal == SIGTSTP || signal == SIGCONT)
+                keeper->stop_passed_on = signal == SIGTSTP;
+        child_signal(keeper->child, signal);
 }
 
 static void on_signal(struct keeper *keeper, int signal)
@@ -206,7 +218,7 @@ static void on_signal(struct keeper *keeper, int signal)
         else if (keeper->child->ended)
                 keeper->released |= signal_ends(signal);
         else if (signal != SIGCONT || keeper->stage == RUNNING)
-                child_signal(keeper->child, signal);
+                pass_on(keeper, signal);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */

@@ -22,8 +22,8 @@ bool signals_begin(struct signals *);
 int signals_next(struct signals *);
 /* For the child: mask and dispositions as we found them. */
 void signals_restore(const struct signals *);
-/* Stops the whole job, ourselves in it, as the terminal would have, and returns when it is continued. */
-void signals_stop_job(int stop_signal);
+/* Stops us, or the whole job with us, as the terminal would have, and returns when it is continued. */
+void signals_stop(int stop_signal, bool whole_job);
 /* Ends us by the signal itself, the whole job with us, as the terminal would have. */
 void signals_end_job(int signal);
 /* Does the signal end a program that does not care for it? */
@@ -74,8 +74,10 @@ int claim_wait(struct signals *, pawl_client *, const char *name, const struct c
 
 /* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
 
-/* Our own group is in the foreground of the terminal we were started from. */
+/* Our own group, or that one, is in the foreground of the terminal we were started from. */
 bool terminal_is_ours(void);
+bool terminal_is_of(pid_t group);
+bool terminal_exists(void);
 /* Standard input and output are that terminal: COMMAND gets it from the start. Else it gets it when it asks. */
 bool terminal_at_once(void);
 /* From our group to another's, and back. Nothing happens if the terminal belongs to a third. */

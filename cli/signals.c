@@ -58,11 +58,11 @@ void signals_restore(const struct signals *signals)
 }
 
 /* By its default action, not by SIGSTOP: the kernel then does not stop a job that no shell could ever continue. */
-void signals_stop_job(int stop_signal)
+void signals_stop(int stop_signal, bool whole_job)
 {
         sigset_t set;
 
-        kill(0, stop_signal);
+        kill(whole_job ? 0 : getpid(), stop_signal);
         sigemptyset(&set);
         sigaddset(&set, stop_signal);
         sigprocmask(SIG_UNBLOCK, &set, NULL);

@@ -15,11 +15,21 @@ static int terminal(void)
         return fd;
 }
 
-bool terminal_is_ours(void)
+bool terminal_exists(void)
+{
+        return terminal() >= 0;
+}
+
+bool terminal_is_of(pid_t group)
 {
         int fd = terminal();
 
-        return fd >= 0 && tcgetpgrp(fd) == getpgrp();
+        return fd >= 0 && tcgetpgrp(fd) == group;
+}
+
+bool terminal_is_ours(void)
+{
+        return terminal_is_of(getpgrp());
 }
 
 /* With a pipe on the output another program of the job, a pager perhaps, needs the terminal more. */
@@ -35,8 +45,6 @@ bool terminal_give(pid_t group)
 
 void terminal_take_back(pid_t group)
 {
-        int fd = terminal();
-
-        if (fd >= 0 && tcgetpgrp(fd) == group)
-                tcsetpgrp(fd, getpgrp());
+        if (terminal_is_of(group))
+                tcsetpgrp(terminal(), getpgrp());
 }

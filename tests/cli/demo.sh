@@ -7,13 +7,15 @@ TMPDIR=$scratch/tmp
 export TMPDIR
 began=$(date +%s)
 status 0 "the demo succeeds" "$pawl" demo
+said=$output
+complaints=$errors
 ok "in under 20 seconds" test $(($(date +%s) - began)) -lt 20
-like "the late write is refused" "$output" "*anna*REFUSED by the guard: token*is older than*"
-is "once" "$(printf '%s\n' "$output" | grep -c REFUSED)" 1
-unlike "every check was true" "$output" "*NO *"
-unlike "without a terminal there are no colours" "$output" "*$(printf '\033')*"
+like "the late write is refused" "$said" "*anna*REFUSED by the guard: token*is older than*"
+is "once" "$(printf '%s\n' "$said" | grep -c REFUSED)" 1
+unlike "every check was true" "$said" "*NO *"
+unlike "without a terminal there are no colours" "$said" "*$(printf '\033')*"
 is "nothing is left behind" "$(ls -A "$TMPDIR")" ""
-is "nothing is said on stderr" "$errors" ""
+is "nothing is said on stderr" "$complaints" ""
 
 "$pawl" demo >"$scratch/half" 2>&1 &
 demo=$!

@@ -50,7 +50,7 @@ esc=$(printf '\033')
 unlike "an escape sequence in a note is shown, not obeyed" "$("$pawl" show evil)" "*$esc*"
 like "as text" "$("$pawl" show evil)" '*\\x1b*red*'
 is "JSON keeps it" "$("$pawl" show --json evil | json 'repr(entries[0]["note"])')" "'\\x1b[31mred'"
-status 125 "a control character in a name is refused" "$pawl" ls "a${esc}b"
+status 125 "a control character in a name is refused" "$pawl" show "a${esc}b"
 status 125 "in a message it is escaped" "$pawl" "a${esc}b"
 unlike "so that the terminal does not obey" "$errors" "*$esc*"
 

@@ -2,26 +2,34 @@
 # signals.sh - signals to `pawl run`: passed on to COMMAND's whole group, and what they do while it waits.
 . "${0%/*}/cli.sh"
 
-# A command that notes each signal in $1 and ends when told by a file, with a child in its group that does so as well.
+# A command that notes each signal in $1 and writes its pid to $2, until there is $1.end.
 cat >"$scratch/listener" <<'EOF'
-#!/bin/sh
-for name in INT TERM HUP QUIT USR1 USR2 TSTP CONT WINCH; do
-        trap "echo $name >>'$1'" $name
-done
-echo $$ >"$2"
-while [ ! -e "$1.end" ]; do sleep 0.05; done
-exit 17
+#!/usr/bin/env python3
+import os, signal, sys, time
+def note(number, frame):
+    with open(sys.argv[1], "a") as notes:
+        notes.write(signal.Signals(number).name[3:] + "\n")
+for name in "INT TERM HUP QUIT USR1 USR2 TSTP CONT WINCH".split():
+    signal.signal(getattr(signal, "SIG" + name), note)
+with open(sys.argv[2], "w") as pid:
+    pid.write(str(os.getpid()))
+while not os.path.exists(sys.argv[1] + ".end"):
+    time.sleep(0.02)
+sys.exit(17)
 EOF
-chmod +x "$scratch/listener"
-
-for signal in INT TERM HUP QUIT USR1 USR2 TSTP CONT WINCH; do
-        fresh
-        # env: a background job of this shell ignores INT and QUIT, and so would everything below it.
-        python3 -c '
+# A background job of a shell ignores INT and QUIT, and so would everything below it.
+cat >"$scratch/heedful" <<'EOF'
+#!/usr/bin/env python3
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$pawl" run x sh -c '"$0" "$1/child" "$1/child.pid" & exec "$0" "$1/leader" "$1/leader.pid"' \
+os.execvp(sys.argv[1], sys.argv[1:])
+EOF
+chmod +x "$scratch/listener" "$scratch/heedful"
+
+for signal in INT TERM HUP QUIT USR1 USR2 TSTP CONT WINCH; do
+        fresh
+        "$scratch/heedful" "$pawl" run x sh -c '"$0" "$1/child" "$1/child.pid" & exec "$0" "$1/leader" "$1/leader.pid"' \
                 "$scratch/listener" "$place" &
         runner=$!
         later $runner
@@ -30,15 +38,30 @@ os.execv(sys.argv[1], sys.argv[1:])' "$pawl" run x sh -c '"$0" "$1/child" "$1/ch
         kill -$signal $runner
         await_file "$place/leader"
         is "$signal is passed on to COMMAND, once" "$(cat "$place/leader")" "$signal"
-        if [ $signal != INT ] && [ $signal != QUIT ]; then # a shell's background jobs ignore these two
-                await_file "$place/child"
-                is "$signal is passed on to its whole group" "$(cat "$place/child")" "$signal"
-        fi
+        await_file "$place/child"
+        is "$signal is passed on to its whole group" "$(cat "$place/child")" "$signal"
         ok "and the lock is still held" held x
         touch "$place/leader.end" "$place/child.end"
         wait_status $runner
         is "and COMMAND's status comes back" "$code" 17
 done
+
+# ---- a stop without a terminal is COMMAND's own business
+fresh
+"$pawl" run --ttl 300ms x sh -c 'echo $$ >"$0/pid"; exec sleep 60' "$place" &
+runner=$!
+later $runner
+await_file "$place/pid"
+command=$(cat "$place/pid")
+kill -STOP "$command"
+sleep 1
+ok "while COMMAND is stopped the lock is kept" held x
+ok "and COMMAND is not killed" grep -q '^State:.*T' "/proc/$command/status"
+kill -CONT $runner
+eventually "CONT is passed on" grep -q '^State:.*S' "/proc/$command/status"
+kill $runner
+wait_status $runner
+is "TERM ends it" "$code" 143
 
 # ---- while waiting
 fresh
@@ -48,14 +71,10 @@ later $holder
 await_file "$place/held"
 for pair in TERM:143 HUP:129 USR1:138 USR2:140 INT:130 QUIT:131; do
         signal=${pair%:*}
-        python3 -c '
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$pawl" run x touch "$place/ran" &
+        "$scratch/heedful" "$pawl" run x touch "$place/ran" &
         waiter=$!
         later $waiter
-        await sh -c '"$0" show --json x | grep -q waiter' "$pawl"
+        await sh -c '"$0" show --json x | grep -q "\"waiter\""' "$pawl"
         kill -$signal $waiter
         wait_status $waiter
         is "$signal ends the wait with ${pair#*:}" "$code" "${pair#*:}"
@@ -65,7 +84,7 @@ not_ok "COMMAND was never run" test -e "$place/ran"
 (trap '' HUP; exec "$pawl" run -w 60 x true) &
 waiter=$!
 later $waiter
-await sh -c '"$0" show --json x | grep -q waiter' "$pawl"
+await sh -c '"$0" show --json x | grep -q "\"waiter\""' "$pawl"
 kill -HUP $waiter
 kill -WINCH $waiter
 sleep 0.2
@@ -82,7 +101,7 @@ await_file "$place/held.2"
 "$pawl" acquire x >"$place/lease" &
 waiter=$!
 later $waiter
-await sh -c '"$0" show --json x | grep -q waiter' "$pawl"
+await sh -c '"$0" show --json x | grep -q "\"waiter\""' "$pawl"
 kill -TERM $waiter
 wait_status $waiter
 is "TERM ends the wait of acquire with 143" "$code" 143
