@@ -212,19 +212,19 @@ static void for_each_lock(struct pawl_client *client, void (*end)(struct pawl_lo
         struct list done;
 
         list_init(&done);
-        while (!list_empty(&client->core.used)) {
-                struct pawl_lock *lock = list_first(&client->core.used, struct pawl_lock, listed);
+        while (!list_empty(&client->core.locks)) {
+                struct pawl_lock *lock = list_first(&client->core.locks, struct pawl_lock, listed);
 
                 list_remove(&lock->listed);
                 list_append(&done, &lock->listed);
                 end(lock);
         }
-        list_splice(&client->core.used, &done);
+        list_splice(&client->core.locks, &done);
 }
 
 static bool quiet(struct pawl_client *client)
 {
-        for (struct list *at = client->core.used.next; at != &client->core.used; at = at->next)
+        for (struct list *at = client->core.locks.next; at != &client->core.locks; at = at->next)
                 if (container_of(at, struct pawl_lock, listed)->known)
                         return false;
         return true;

@@ -48,15 +48,24 @@ static int check_times(const struct pawl_lock_options *options)
         return PAWL_OK;
 }
 
-static int read_options(struct pawl_client *client, const struct pawl_lock_options *theirs,
-                        struct pawl_lock_options *mine)
-{
-        int code = options_read(mine, sizeof(*mine), theirs);
+static const struct pawl_lock_options defaults = {.size = sizeof(defaults)};
 
-        if (code != PAWL_OK || !theirs)
-                return code;
-        code = check_mode(client, mine);
-        return code == PAWL_OK ? check_times(mine) : code;
+/* Options of our own version are read where they are; others are copied into room. */
+static int read_options(struct pawl_client *client, const struct pawl_lock_options *theirs,
+                        struct pawl_lock_options *room, const struct pawl_lock_options **options)
+{
+        int code = PAWL_OK;
+
+        *options = theirs ? theirs : &defaults;
+        if (!theirs)
+                return PAWL_OK;
+        if (theirs->size != sizeof(*theirs)) {
+                code = options_read(room, sizeof(*room), theirs);
+                *options = room;
+        }
+        if (code == PAWL_OK)
+                code = check_mode(client, *options);
+        return code == PAWL_OK ? check_times(*options) : code;
 }
 
 /* Copies what fits, and cuts no character in half. */
@@ -98,38 +107,50 @@ static int64_t wait_of(const struct pawl_lock_options *options)
         return options->wait_ms > 0 ? options->wait_ms * MS : NEVER;
 }
 
+/* Locked: a lock for the claim, filled. */
+static int prepare(struct pawl_client *client, const char *name, size_t length, bool blocking,
+                   const struct pawl_lock_options *options, struct pawl_lock **lock)
+{
+        int code;
+
+        if (client->closing)
+                return why_set(options->why, PAWL_MISUSE, "the client is being closed");
+        if (blocking && client_calls_back(client)) /* it would wait for itself */
+                return why_set(options->why, PAWL_MISUSE,
+                               "a blocking call inside a callback: use the asynchronous one");
+        if (!client->thread_up && (code = client_thread(client, options->why)) != PAWL_OK)
+                return code;
+        *lock = core_lock(&client->core, name, length);
+        if (!*lock)
+                return why_set(options->why, PAWL_NO_MEMORY, "out of memory");
+        fill_claim(client, *lock, options);
+        return PAWL_OK;
+}
+
+/* One acquire: what was asked for, and how. */
+struct request {
+        const struct pawl_lock_options *options;
+        struct pawl_lock_options room;
+};
+
 /* Everything that can be wrong is found here, before anything is asked. Locked if, and only if, PAWL_OK. */
 static int begin(struct pawl_client *client, const char *name, const struct pawl_lock_options *theirs, bool blocking,
-                 struct pawl_lock_options *options, struct pawl_lock **lock)
+                 struct request *request, struct pawl_lock **lock)
 {
         size_t length;
         int code = client_check(client);
 
         if (code == PAWL_OK)
-                code = read_options(client, theirs, options);
+                code = read_options(client, theirs, &request->room, &request->options);
         if (code == PAWL_OK)
-                code = name_check(name, &length, options->why);
+                code = name_check(name, &length, request->options->why);
         if (code != PAWL_OK)
                 return code;
         client_lock(client);
-        if (client->closing)
-                code = why_set(options->why, PAWL_MISUSE, "the client is being closed");
-        else if (blocking && client_calls_back(client)) /* it would wait for itself */
-                code = why_set(options->why, PAWL_MISUSE,
-                               "a blocking call inside a callback: use the asynchronous one");
-        if (code == PAWL_OK)
-                code = client_thread(client, options->why);
-        if (code == PAWL_OK) {
-                *lock = core_lock(&client->core, name, length);
-                if (!*lock)
-                        code = why_set(options->why, PAWL_NO_MEMORY, "out of memory");
-        }
-        if (code != PAWL_OK) {
+        code = prepare(client, name, length, blocking, request->options, lock);
+        if (code != PAWL_OK)
                 client_unlock(client);
-                return code;
-        }
-        fill_claim(client, *lock, options);
-        return PAWL_OK;
+        return code;
 }
 
 /* ---- blocking ----------------------------------------------------------------------------------------------------- */
@@ -153,14 +174,15 @@ static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, 
         client->inside--;
 }
 
-static int acquire_locked(struct pawl_client *client, struct pawl_lock *lock, int64_t wait, struct pawl_why *why)
+static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, const struct pawl_lock_options *options)
 {
         struct sleeper me = {.wanted = NOTICE_GRANTED, .cond = PTHREAD_COND_INITIALIZER};
         bool instant = client->engine->ops->instant && client->drive == PAWL_DRIVE_THREAD;
+        int64_t wait = wait_of(options);
 
         list_init(&me.listed);
         lock->sleeper = &me;
-        lock->why = why;
+        lock->why = options->why;
         lock->claim.blocking = instant;
         core_acquire(lock, instant ? NEVER : wait);
         if (!me.got && instant)
@@ -174,16 +196,17 @@ static int acquire_locked(struct pawl_client *client, struct pawl_lock *lock, in
 
 int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_options *theirs, pawl_lock **out)
 {
-        struct pawl_lock_options options;
+        struct request request;
         struct pawl_lock *lock;
         int code;
 
         if (!out)
                 return PAWL_INVALID;
-        code = begin(client, name, theirs, true, &options, &lock);
+        code = begin(client, name, theirs, true, &request, &lock);
         if (code != PAWL_OK)
                 return code;
-        code = acquire_locked(client, lock, wait_of(&options), options.why);
+        if (!client->engine->ops->instant || core_acquire_now(lock) != PAWL_OK)
+                code = wait_for_grant(client, lock, request.options);
         if (code == PAWL_OK) {
                 lock->owned = true;
                 *out = lock;
@@ -197,19 +220,19 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
 int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_lock_options *theirs,
                        pawl_granted_fn *on_granted, void *arg, pawl_lock **out)
 {
-        struct pawl_lock_options options;
+        struct request request;
         struct pawl_lock *lock;
         int code;
 
         if (!out || !on_granted)
                 return PAWL_INVALID;
-        code = begin(client, name, theirs, false, &options, &lock);
+        code = begin(client, name, theirs, false, &request, &lock);
         if (code != PAWL_OK)
                 return code;
         lock->owned = true;
         lock->on_granted = on_granted;
         lock->granted_arg = arg;
-        core_acquire(lock, wait_of(&options));
+        core_acquire(lock, wait_of(request.options));
         *out = lock;
         if (lock->state == LOCK_WAITING && !client->engine->ops->instant)
                 client_kick(client);
@@ -263,21 +286,13 @@ static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock
         client->inside--;
 }
 
-int pawl_release(pawl_lock *lock)
+static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
 {
         struct sleeper me = {.wanted = NOTICE_RELEASED, .cond = PTHREAD_COND_INITIALIZER};
-        struct pawl_client *client;
-        bool inside_callback;
+        bool inside_callback = client_calls_back(client);
         int code;
 
-        if (!lock)
-                return PAWL_OK;
-        code = enter(lock, &client);
-        if (code != PAWL_OK)
-                return code;
-        inside_callback = client_calls_back(client);
         list_init(&me.listed);
-        lock->owned = false;
         lock->sleeper = &me;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
         core_release(lock);
@@ -289,6 +304,22 @@ int pawl_release(pawl_lock *lock)
         if (!inside_callback && (lock->notices || lock->running))
                 outwait_callbacks(client, lock);
         core_settle(lock);
+        return code;
+}
+
+int pawl_release(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code;
+
+        if (!lock)
+                return PAWL_OK;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        lock->owned = false;
+        if (!core_release_now(lock, &code))
+                code = release_slowly(client, lock);
         client_unlock(client);
         return code;
 }
@@ -510,7 +541,8 @@ static int adopt_locked(struct pawl_client *client, struct pawl_lock *lock, cons
 
 int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_options *theirs, pawl_lock **out)
 {
-        struct pawl_lock_options options, given;
+        struct pawl_lock_options given;
+        struct request request;
         char name[PAWL_NAME_MAX + 1];
         struct pawl_lock *lock;
         int code = client_check(client);
@@ -523,10 +555,10 @@ int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_opt
         code = client_calls_back(client) ? PAWL_MISUSE : read_word(client, word, theirs, &given, name);
         client_unlock(client);
         if (code == PAWL_OK)
-                code = begin(client, name, &given, true, &options, &lock);
+                code = begin(client, name, &given, true, &request, &lock);
         if (code != PAWL_OK)
                 return code;
-        code = adopt_locked(client, lock, word, options.why);
+        code = adopt_locked(client, lock, word, given.why);
         if (code == PAWL_OK) {
                 lock->owned = true;
                 *out = lock;

@@ -1,19 +1,7 @@
-/* histogram.c - the first 16 values have a bucket each; from there on, each octave is cut into 16. */
+/* histogram.c - reading a histogram; recording is in the header, because it is on the shortest way. */
 #include "histogram.h"
 
-enum { STEPS = 16, STEP_BITS = 4 };
-
-static uint32_t bucket_of(uint64_t value)
-{
-        uint32_t octave;
-        uint32_t bucket;
-
-        if (value < STEPS)
-                return (uint32_t)value;
-        octave = 63 - (uint32_t)__builtin_clzll(value);
-        bucket = (octave - STEP_BITS + 1) * STEPS + (uint32_t)(value >> (octave - STEP_BITS) & (STEPS - 1));
-        return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
-}
+enum { STEPS = 16 };
 
 /* The greatest value that falls into it. */
 static uint64_t upper_edge(uint32_t bucket)
@@ -25,16 +13,6 @@ static uint64_t upper_edge(uint32_t bucket)
         if (bucket == HISTOGRAM_BUCKETS - 1)
                 return UINT64_MAX;
         return ((uint64_t)(STEPS + bucket % STEPS + 1) << (octave - 1)) - 1;
-}
-
-void histogram_record(struct histogram *histogram, int64_t ns, uint32_t weight)
-{
-        uint64_t value = ns > 0 ? (uint64_t)ns : 0;
-
-        histogram->buckets[bucket_of(value)] += weight;
-        histogram->count += weight;
-        if (value > histogram->max && weight > 0)
-                histogram->max = value;
 }
 
 uint64_t histogram_quantile(const struct histogram *histogram, double quantile)

@@ -16,7 +16,7 @@ enum { SPARES_RESTING = 8, SPARES_KEPT = 16384 };
 #define TO(state) (1u << LOCK_##state)
 
 static const uint16_t moves[LOCK_STATES] = {
-        [LOCK_FREE] = TO(WAITING),
+        [LOCK_FREE] = TO(WAITING) | TO(HELD),
         [LOCK_WAITING] = TO(HELD) | TO(REFUSED),
         [LOCK_HELD] = TO(UNCERTAIN) | TO(RELEASING) | TO(LOST) | TO(OVER),
         [LOCK_UNCERTAIN] = TO(HELD) | TO(RELEASING) | TO(LOST) | TO(OVER),
@@ -29,13 +29,6 @@ static const uint16_t moves[LOCK_STATES] = {
 bool core_moves(enum lock_state from, enum lock_state to)
 {
         return from < LOCK_STATES && to < LOCK_STATES && (moves[from] >> to & 1);
-}
-
-void core_move(struct pawl_lock *lock, enum lock_state to)
-{
-        assert(core_moves(lock->state, to));
-        lock->core->stats.waiting += (to == LOCK_WAITING) - (uint64_t)(lock->state == LOCK_WAITING);
-        lock->state = (uint8_t)to;
 }
 
 static bool held(const struct pawl_lock *lock)
@@ -74,8 +67,7 @@ void core_init(struct core *core, struct loop *loop)
         memset(core, 0, sizeof(*core));
         core->loop = loop;
         list_init(&core->classes);
-        list_init(&core->used);
-        list_init(&core->spare);
+        list_init(&core->locks);
         list_init(&core->notices);
         loop_random(loop, &core->nonce, sizeof(core->nonce));
 }
@@ -91,16 +83,10 @@ static void lock_destroy(struct pawl_lock *lock)
         free(lock);
 }
 
-static void destroy_all(struct list *list)
-{
-        while (!list_empty(list))
-                lock_destroy(list_first(list, struct pawl_lock, listed));
-}
-
 void core_free(struct core *core)
 {
-        destroy_all(&core->used);
-        destroy_all(&core->spare);
+        while (!list_empty(&core->locks))
+                lock_destroy(list_first(&core->locks, struct pawl_lock, listed));
         while (!list_empty(&core->classes)) {
                 struct ttl_class *class = list_first(&core->classes, struct ttl_class, listed);
 
@@ -122,23 +108,40 @@ static struct pawl_lock *lock_new(struct core *core)
         lock->claim.part = (char *)lock + head;
         lock->timer.fire = timer_due;
         list_init(&lock->term);
-        list_init(&lock->listed);
         list_init(&lock->noticed);
+        list_append(&core->locks, &lock->listed);
         return lock;
 }
 
 static struct pawl_lock *lock_reuse(struct core *core)
 {
-        struct pawl_lock *lock = list_first(&core->spare, struct pawl_lock, listed);
+        struct pawl_lock *lock = core->first_spare;
         size_t from = offsetof(struct pawl_lock, notices);
 
-        list_remove(&lock->listed);
+        core->first_spare = lock->next_spare;
         core->spares--;
         memset((char *)lock + from, 0, offsetof(struct pawl_lock, long_name) - from);
         lock->token = 0;
-        lock->valid_until = lock->sent_at = lock->granted_at = 0;
-        memset(lock->claim.part, 0, core->engine->claim_size);
         return lock;
+}
+
+static void lock_spare(struct pawl_lock *lock)
+{
+        struct core *core = lock->core;
+
+        lock->next_spare = NULL;
+        if (core->spares++ == 0)
+                core->first_spare = lock;
+        else
+                core->last_spare->next_spare = lock;
+        core->last_spare = lock;
+        if (core->spares > SPARES_KEPT) {
+                struct pawl_lock *oldest = core->first_spare;
+
+                core->first_spare = oldest->next_spare;
+                core->spares--;
+                lock_destroy(oldest);
+        }
 }
 
 static bool set_name(struct pawl_lock *lock, const char *name, size_t length)
@@ -163,7 +166,6 @@ struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
 
         if (!lock)
                 return NULL;
-        list_append(&core->used, &lock->listed);
         if (!set_name(lock, name, length)) {
                 lock_destroy(lock);
                 return NULL;
@@ -176,8 +178,6 @@ struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
 
 void core_settle(struct pawl_lock *lock)
 {
-        struct core *core = lock->core;
-
         if (lock->owned || lock->known || lock->notices || lock->running || lock->sleeper)
                 return;
         if (lock->state != LOCK_OVER) {
@@ -186,15 +186,17 @@ void core_settle(struct pawl_lock *lock)
                 core_move(lock, LOCK_OVER);
         }
         core_move(lock, LOCK_FREE);
+        core_drop(lock);
+}
+
+void core_drop(struct pawl_lock *lock)
+{
         renew_forget(lock);
-        free(lock->long_name);
-        lock->long_name = NULL;
-        list_remove(&lock->listed);
-        list_append(&core->spare, &lock->listed);
-        if (core->spares < SPARES_KEPT)
-                core->spares++;
-        else
-                lock_destroy(list_first(&core->spare, struct pawl_lock, listed));
+        if (lock->long_name) {
+                free(lock->long_name);
+                lock->long_name = NULL;
+        }
+        lock_spare(lock);
 }
 
 /* ---- acquire --------------------------------------------------------------------------------------------------- */
@@ -210,10 +212,8 @@ static void refuse(struct pawl_lock *lock, int code, const char *why)
         core_raise(lock, NOTICE_GRANTED);
 }
 
-static void hold(struct pawl_lock *lock, const struct grant *grant, int64_t now)
+static void believe(struct pawl_lock *lock, const struct grant *grant, int64_t now)
 {
-        if (lock->timer.place)
-                loop_unset(lock->core->loop, &lock->timer);
         core_move(lock, LOCK_HELD);
         lock->status = PAWL_OK;
         lock->token = grant->token;
@@ -222,6 +222,13 @@ static void hold(struct pawl_lock *lock, const struct grant *grant, int64_t now)
         lock->granted_at = now;
         core_count_grant(lock, now);
         renew_begin(lock);
+}
+
+static void hold(struct pawl_lock *lock, const struct grant *grant, int64_t now)
+{
+        if (lock->timer.place)
+                loop_unset(lock->core->loop, &lock->timer);
+        believe(lock, grant, now);
         core_raise(lock, NOTICE_GRANTED);
 }
 
@@ -239,42 +246,43 @@ static void set_uid(struct pawl_lock *lock)
         lock->claim.uid[1] = ++core->attempts;
 }
 
-/* True if the question is settled, one way or the other. */
-static bool acquire_now(struct pawl_lock *lock)
+int core_acquire_now(struct pawl_lock *lock)
 {
         struct core *core = lock->core;
-        const struct engine_instant *instant = core->engine->ops->instant;
         struct grant grant;
         int code;
 
-        if (!instant)
-                return false;
-        code = instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
-        if (code == PAWL_OK) {
-                lock->known = true;
-                lock->sampled = (++core->tick & 15) == 0;
-                hold(lock, &grant, lock->sampled ? loop_now(core->loop) : lock->started_at);
-                return true;
-        }
-        if (code == PAWL_BUSY && lock->claim.wait)
-                return false;
-        refuse(lock, code, NULL);
-        return true;
+        if (renew_prepare(lock) != PAWL_OK)
+                return PAWL_NO_MEMORY;
+        set_uid(lock);
+        lock->started_at = loop_now(core->loop);
+        code = core->engine->ops->instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
+        if (code != PAWL_OK)
+                return code;
+        lock->known = true;
+        lock->sampled = (++core->tick & 15) == 0;
+        believe(lock, &grant, lock->sampled ? loop_now(core->loop) : lock->started_at);
+        return PAWL_OK;
 }
 
-void core_acquire(struct pawl_lock *lock, int64_t wait)
+static void set_out(struct pawl_lock *lock)
+{
+        lock->started_at = loop_now(lock->core->loop);
+        set_uid(lock);
+        memset(lock->claim.part, 0, lock->core->engine->claim_size);
+        core_move(lock, LOCK_WAITING);
+}
+
+/* The long way, also where the short one found an error: it comes with a sentence here. */
+static void ask(struct pawl_lock *lock, int64_t wait)
 {
         struct core *core = lock->core;
 
-        lock->started_at = loop_now(core->loop);
-        set_uid(lock);
-        core_move(lock, LOCK_WAITING);
-        if (renew_prepare(lock) != PAWL_OK) {
+        set_out(lock);
+        if (!lock->ttl_class && renew_prepare(lock) != PAWL_OK) {
                 refuse(lock, PAWL_NO_MEMORY, NULL);
                 return;
         }
-        if (acquire_now(lock))
-                return;
         if (wait != NEVER && loop_set(core->loop, &lock->timer, lock->started_at + wait) != 0) {
                 refuse(lock, PAWL_NO_MEMORY, NULL);
                 return;
@@ -283,12 +291,19 @@ void core_acquire(struct pawl_lock *lock, int64_t wait)
         core->engine->ops->acquire(core->engine, &lock->claim);
 }
 
+void core_acquire(struct pawl_lock *lock, int64_t wait)
+{
+        if (lock->core->engine->ops->instant && core_acquire_now(lock) == PAWL_OK)
+                core_raise(lock, NOTICE_GRANTED);
+        else
+                ask(lock, wait);
+}
+
 void core_adopt(struct pawl_lock *lock, const char *word)
 {
         struct core *core = lock->core;
 
-        lock->started_at = loop_now(core->loop);
-        core_move(lock, LOCK_WAITING);
+        set_out(lock);
         if (renew_prepare(lock) != PAWL_OK) {
                 refuse(lock, PAWL_NO_MEMORY, NULL);
                 return;
@@ -377,20 +392,45 @@ static void finish_release(struct pawl_lock *lock, int code)
         core_raise(lock, NOTICE_RELEASED);
 }
 
+static int give_back_now(struct pawl_lock *lock, int64_t now)
+{
+        struct core *core = lock->core;
+        int code = core->engine->ops->instant->release(core->engine, &lock->claim, now);
+
+        lock->known = false;
+        if (code == PAWL_LOST)
+                core->stats.lost++;
+        return code;
+}
+
+bool core_release_now(struct pawl_lock *lock, int *code)
+{
+        struct core *core = lock->core;
+        int64_t now;
+
+        if (!core->engine->ops->instant || lock->state != LOCK_HELD || lock->notices || lock->running || lock->sleeper)
+                return false;
+        now = loop_now(core->loop);
+        if (now >= lock->valid_until)
+                return false;
+        renew_end(lock);
+        core_count_end(lock, now);
+        *code = give_back_now(lock, now);
+        core->stats.released += *code == PAWL_OK;
+        core_move(lock, LOCK_OVER);
+        core_move(lock, LOCK_FREE);
+        core_drop(lock);
+        return true;
+}
+
 static void release_held(struct pawl_lock *lock, int64_t now)
 {
         struct core *core = lock->core;
-        const struct engine_instant *instant = core->engine->ops->instant;
-        int code;
 
         renew_end(lock); /* no renewal is sent after the release */
         core_count_end(lock, now);
-        if (instant) {
-                code = instant->release(core->engine, &lock->claim, now);
-                lock->known = false;
-                if (code == PAWL_LOST)
-                        core->stats.lost++;
-                finish_release(lock, code);
+        if (core->engine->ops->instant) {
+                finish_release(lock, give_back_now(lock, now));
                 return;
         }
         core_move(lock, LOCK_RELEASING);

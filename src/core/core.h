@@ -3,6 +3,8 @@
 #ifndef PAWL_CORE_H
 #define PAWL_CORE_H
 
+#include <assert.h>
+
 #include "../base/histogram.h"
 #include "../base/list.h"
 #include "../engine/engine.h"
@@ -52,7 +54,8 @@ struct pawl_lock {
         int64_t granted_at;
         struct ttl_class *ttl_class;
         struct list term;   /* in one of the class's lists, while HELD or UNCERTAIN */
-        struct list listed; /* in core->used or core->spare */
+        struct list listed; /* in core->locks, for as long as it exists */
+        struct pawl_lock *next_spare;
         struct list noticed;
         struct timer timer; /* WAITING: the wait is over; RELEASING: in doubt */
         uint32_t notices;   /* enum notice */
@@ -114,8 +117,9 @@ struct core {
         struct engine *engine; /* set by whoever opened it with core_events and this core */
         struct list classes;   /* the last used first */
         size_t class_count;
-        struct list used; /* every lock that is not FREE */
-        struct list spare;
+        struct list locks;             /* all of them, FREE ones too */
+        struct pawl_lock *first_spare; /* FREE and resting; the longest rested first */
+        struct pawl_lock *last_spare;
         size_t spares;
         struct list notices; /* locks with something to tell: whoever turned the loop takes them */
         /* Tells somebody who waits for just this lock (lock->sleeper): true if that is all there is to do. */
@@ -144,6 +148,13 @@ void core_settle(struct pawl_lock *lock);
 /* Asks for the lock, for at most wait (NEVER: for ever; only if claim.wait). Afterwards WAITING, HELD or REFUSED; the last
  * two with NOTICE_GRANTED raised. */
 void core_acquire(struct pawl_lock *lock, int64_t wait);
+/* The shortest way, for an engine that answers at once and a caller who waits for the answer: nothing is raised.
+ * PAWL_OK: HELD. PAWL_BUSY: it is FREE as before; core_acquire may follow. */
+int core_acquire_now(struct pawl_lock *lock);
+/* Likewise: true, and the lock is given back to the store and to the pool; or false: nothing done, core_release it. */
+bool core_release_now(struct pawl_lock *lock, int *code);
+/* Back to the pool: a lock that was never asked for. */
+void core_drop(struct pawl_lock *lock);
 /* The same for a lease word. */
 void core_adopt(struct pawl_lock *lock, const char *word);
 /* Ends a WAITING lock's wait with code unless the grant is faster. */
@@ -169,7 +180,12 @@ void core_read_stats(const struct core *core, struct pawl_stats *stats);
 /* Between core.c and renew.c. */
 void core_lose(struct pawl_lock *lock, int reason, int64_t now);
 bool core_moves(enum lock_state from, enum lock_state to);
-void core_move(struct pawl_lock *lock, enum lock_state to);
+static inline void core_move(struct pawl_lock *lock, enum lock_state to)
+{
+        assert(core_moves(lock->state, to));
+        lock->core->stats.waiting += (to == LOCK_WAITING) - (uint64_t)(lock->state == LOCK_WAITING);
+        lock->state = (uint8_t)to;
+}
 void core_raise(struct pawl_lock *lock, enum notice notice);
 /* renew.c: finds or makes the class for the claim's ttl, before anything is asked: PAWL_OK or PAWL_NO_MEMORY. */
 int renew_prepare(struct pawl_lock *lock);

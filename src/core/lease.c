@@ -3,26 +3,6 @@
 
 #define MILLISECOND INT64_C(1000000)
 
-int64_t lease_allowance(int64_t ttl)
-{
-        return ttl / 100 + 2 * MILLISECOND;
-}
-
-int64_t lease_end(int64_t sent_at, int64_t ttl)
-{
-        return sent_at + ttl - lease_allowance(ttl);
-}
-
-int64_t lease_renew_at(int64_t sent_at, int64_t ttl)
-{
-        return sent_at + ttl / 3;
-}
-
-int64_t lease_doubt_at(int64_t sent_at, int64_t ttl)
-{
-        return sent_at + ttl / 2;
-}
-
 int64_t lease_retry_after(int64_t ttl)
 {
         int64_t pause = ttl / 30;

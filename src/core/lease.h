@@ -10,12 +10,28 @@
 #define LEASE_TTL_MAX (INT64_C(366) * 24 * 3600 * 1000000000)
 
 /* What we give away for clocks that run at different rates: 1 % and the grain of the stores' clocks (Redlock's drift). */
-int64_t lease_allowance(int64_t ttl);
+static inline int64_t lease_allowance(int64_t ttl)
+{
+        return ttl / 100 + INT64_C(2000000);
+}
+
 /* Until when a lease is believable that the store began to count at sent_at or later. */
-int64_t lease_end(int64_t sent_at, int64_t ttl);
+static inline int64_t lease_end(int64_t sent_at, int64_t ttl)
+{
+        return sent_at + ttl - lease_allowance(ttl);
+}
+
 /* When to renew it, when to call it uncertain if nothing was heard, and how long to wait between two tries. */
-int64_t lease_renew_at(int64_t sent_at, int64_t ttl);
-int64_t lease_doubt_at(int64_t sent_at, int64_t ttl);
+static inline int64_t lease_renew_at(int64_t sent_at, int64_t ttl)
+{
+        return sent_at + ttl / 3;
+}
+
+static inline int64_t lease_doubt_at(int64_t sent_at, int64_t ttl)
+{
+        return sent_at + ttl / 2;
+}
+
 int64_t lease_retry_after(int64_t ttl);
 bool lease_ttl_valid(int64_t ttl);
 /* 2 x (work + latency + drift), in whatever unit they come; saturates. */

@@ -42,7 +42,7 @@ struct claim {
         bool lost;        /* set before release: the lease ran out, to the store a failure and not a release (lock-delay) */
         bool blocking;        /* a thread will sleep in instant->sleep for it */
         const char *note;     /* "" if none */
-        void *part;           /* the engine's own part: engine->claim_size bytes, zeroed before acquire */
+        void *part;           /* the engine's own part: engine->claim_size bytes, zeroed before acquire and adopt */
 };
 
 /* What a grant is. The token is told at the grant, never earlier, also where the store numbers claims as they queue. */
@@ -84,7 +84,8 @@ struct engine_host {
 /* Optional, for a store in memory: answers at once, without the loop, without a system call, without allocating. */
 struct engine_instant {
         /* Takes the lock if it is free and nobody waits. PAWL_OK and *grant; PAWL_BUSY: not taken, the claim is
-         * unknown to the engine and acquire may follow; another error: likewise. now is the loop's time. */
+         * unknown to the engine and acquire may follow; another error: likewise, and acquire will say why. now is the
+         * loop's time. The claim's part is not zeroed. */
         int (*acquire)(struct engine *, struct claim *, int64_t now, struct grant *grant);
         /* Gives a held claim back: PAWL_OK, PAWL_LOST; forgotten either way. */
         int (*release)(struct engine *, struct claim *, int64_t now);
