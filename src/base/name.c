@@ -43,10 +43,7 @@ int name_check(const char *name, size_t *length, struct pawl_why *why)
                 return why_set(why, PAWL_INVALID, "the name is empty: it must have 1 to %d bytes", PAWL_NAME_MAX);
         if (size > PAWL_NAME_MAX)
                 return why_set(why, PAWL_INVALID, "the name is longer than %d bytes", PAWL_NAME_MAX);
-        *length = size;
-        if (is_plain_text(name, size))
-                return PAWL_OK;
-        for (size_t i = 0, taken; i < size; i += taken) {
+        for (size_t i = is_plain_text(name, size) ? size : 0, taken; i < size; i += taken) {
                 taken = utf8_next(name + i, size - i, &character);
                 if (taken == 0)
                         return why_set(why, PAWL_INVALID, "the name \"%s\" is not UTF-8 at byte %zu", name, i + 1);
@@ -54,6 +51,7 @@ int name_check(const char *name, size_t *length, struct pawl_why *why)
                         return why_set(why, PAWL_INVALID, "the name \"%s\" has a control character at byte %zu", name,
                                        i + 1);
         }
+        *length = size;
         return PAWL_OK;
 }
 

@@ -9,12 +9,12 @@
 #include "../base/list.h"
 #include "../engine/engine.h"
 
-/*                  .-- cancel, time-out, refused --> REFUSED --.
- *   FREE --> WAITING                                            +--> OVER --> FREE
- *                  '--granted--> HELD <---> UNCERTAIN           |
- *                                 |            |                |
- *                                 +--release---+--> RELEASING --+
- *                                 '--deadline--+--> LOST -------'
+/*                  .-- cancel, time-out, refused --> REFUSED -.
+ *   FREE --> WAITING                                           +--> OVER --> FREE
+ *     |            '--granted--> HELD <---> UNCERTAIN           |
+ *     |                         |  |            |               |
+ *     '--granted at once--------'  +--release---+--> RELEASING -+
+ *                                  '--deadline--+--> LOST ------'
  *
  * A lock that is OVER goes back to the pool when the engine has forgotten the claim, the user has given the handle back
  * and no notice is on its way. */

@@ -125,7 +125,7 @@ void check_turned(struct world *world, struct sim_client *client)
 {
         int64_t now = client_now(client);
 
-        for (struct list *at = client->core.used.next; at != &client->core.used; at = at->next) {
+        for (struct list *at = client->core.locks.next; at != &client->core.locks; at = at->next) {
                 const struct pawl_lock *lock = container_of(at, struct pawl_lock, listed);
 
                 if ((lock->state == LOCK_HELD || lock->state == LOCK_UNCERTAIN) && lock->valid_until <= now)
@@ -262,8 +262,9 @@ static void check_nothing_left(struct world *world, struct sim_client *client)
                 if (client->actors[a].state != ACTOR_IDLE)
                         fail(world, "a claim of client %d for %s never ended (state %d)", client->index,
                              sim_name(client->actors[a].name), (int)client->actors[a].state);
-        if (!list_empty(&client->core.used))
-                fail(world, "client %d has a handle left that nobody owns", client->index);
+        for (struct list *at = client->core.locks.next; at != &client->core.locks; at = at->next)
+                if (container_of(at, struct pawl_lock, listed)->state != LOCK_FREE)
+                        fail(world, "client %d has a handle left that nobody owns", client->index);
         if (engine_claims(client->engine))
                 fail(world, "the engine of client %d has %d claims left", client->index, engine_claims(client->engine));
         if (loop_next(&client->loop) != NEVER)

@@ -58,7 +58,7 @@ TEST(the_ttl_for_some_work_is_twice_all_of_it_and_saturates)
 TEST(a_lock_moves_only_as_the_picture_says)
 {
         static const char *const allowed[LOCK_STATES] = {
-                [LOCK_FREE] = ".W......",      [LOCK_WAITING] = "..H...X.",   [LOCK_HELD] = "...URL.O",
+                [LOCK_FREE] = ".WH.....",      [LOCK_WAITING] = "..H...X.",   [LOCK_HELD] = "...URL.O",
                 [LOCK_UNCERTAIN] = "..H.RL.O", [LOCK_RELEASING] = ".......O", [LOCK_LOST] = ".......O",
                 [LOCK_REFUSED] = ".......O",   [LOCK_OVER] = "F.......",
         };
