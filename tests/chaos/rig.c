@@ -323,22 +323,22 @@ unsigned open_descriptors(void)
         return count;
 }
 
-static unsigned sockets_seen;
+static unsigned bells_seen;
 
-static int count_socket(const char *path, const struct stat *status, int flag, struct FTW *where)
+static int count_bell(const char *path, const struct stat *status, int flag, struct FTW *where)
 {
         (void)path;
         (void)flag;
         (void)where;
-        sockets_seen += S_ISSOCK(status->st_mode) != 0;
+        bells_seen += S_ISSOCK(status->st_mode) || S_ISFIFO(status->st_mode);
         return 0;
 }
 
-unsigned leftover_sockets(const char *directory)
+unsigned leftover_bells(const char *directory)
 {
-        sockets_seen = 0;
-        nftw(directory, count_socket, 16, FTW_PHYS);
-        return sockets_seen;
+        bells_seen = 0;
+        nftw(directory, count_bell, 16, FTW_PHYS);
+        return bells_seen;
 }
 
 static struct {
@@ -408,7 +408,7 @@ static void expect_nothing_left(struct rig *rig)
         } while (counts[0] > 0 && boottime_now() < deadline);
         CHECK_INT(counts[0], 0);
         CHECK_INT(counts[1], 0);
-        CHECK_INT(leftover_sockets(rig->state), 0);
+        CHECK_INT(leftover_bells(rig->state), 0);
         munmap(counts, 2 * sizeof *counts);
 }
 

@@ -74,7 +74,7 @@ int rig_do(struct rig *rig, int (*fn)(void *), void *arg);
 /* Tells the workers to finish and waits for all children, each at most so long. */
 void rig_finish(struct rig *rig, int64_t ns);
 
-/* Loads everything, checks it, prints it. Then nothing may be left in the store: no holders, no sockets. */
+/* Loads everything, checks it, prints it. Then nothing may be left in the store: no holders, no bells. */
 void rig_judge(struct rig *rig, struct findings *findings);
 /* CHECKs that there is nothing to complain about. */
 void rig_expect_clean(struct rig *rig, const struct findings *findings);
@@ -82,8 +82,8 @@ void rig_expect_clean(struct rig *rig, const struct findings *findings);
 /* Memory that children and the driver share; zeroed; lives until the test ends. */
 void *rig_share(size_t size);
 unsigned open_descriptors(void);
-/* The sockets left anywhere below the engine's directory. */
-unsigned leftover_sockets(const char *directory);
+/* The sockets and pipes left anywhere below the engine's directory. */
+unsigned leftover_bells(const char *directory);
 /* The largest regular file of the engine's directory: the state. */
 bool find_state_file(const char *directory, char *path, size_t size);
 

@@ -74,7 +74,7 @@ TEST_WITHIN(300, five_thousand_clients_one_after_another_leave_nothing)
         CHECK_INT(rig_wait(&rig, rig_start(&rig, one_after_another, rig.url), 240 * SECOND), 0);
         NOTE("%d clients opened and closed: %.0f us each", SEQUENTIAL,
              (double)(boottime_now() - start) / 1e3 / SEQUENTIAL);
-        CHECK_INT(leftover_sockets(rig.state), 0);
+        CHECK_INT(leftover_bells(rig.state), 0);
         CHECK_UINT(rig.crashes + rig.hangs, 0);
         rig_close(&rig);
 }
@@ -110,7 +110,7 @@ TEST_WITHIN(300, two_thousand_killed_processes_leave_their_places_to_others)
         NOTE("each killed holder and its successor: %.0f us", (double)(boottime_now() - start) / 1e3 / 2000);
         CHECK_INT(rig_do(&rig, one_after_another, rig.url), 0);
         CHECK_UINT(rig.crashes + rig.hangs + rig.surprises, 0);
-        CHECK_INT(leftover_sockets(rig.state), 0);
+        CHECK_INT(leftover_bells(rig.state), 0);
         rig_close(&rig);
 }
 
@@ -141,7 +141,7 @@ TEST_WITHIN(120, two_hundred_clients_of_one_process_hold_one_lock_together)
         rig_open(&rig);
         CHECK_INT(rig_do(&rig, many_at_once, rig.url), 0);
         CHECK_UINT(rig.crashes + rig.hangs, 0);
-        CHECK_INT(leftover_sockets(rig.state), 0);
+        CHECK_INT(leftover_bells(rig.state), 0);
         rig_close(&rig);
 }
 

@@ -188,7 +188,19 @@ static void scribble(struct rig *rig, int fd, uint64_t at, uint64_t length)
         free(bytes);
 }
 
-/* Half of the damage goes into the first page, where the header is. */
+/* Half of the damage goes into the first two pages, where the heads are; the rest mostly where something is written,
+ * since a file may have holes. */
+static uint64_t choose_place(struct rig *rig, int fd, uint64_t size)
+{
+        uint64_t at = rig_chance(rig, size);
+        off_t data;
+
+        if (rig_chance(rig, 2))
+                return rig_chance(rig, 8192);
+        data = rig_chance(rig, 4) ? lseek(fd, (off_t)at, SEEK_DATA) : -1;
+        return data < 0 ? at : (uint64_t)data + rig_chance(rig, 4096);
+}
+
 static void scribble_somewhere(struct rig *rig, const char *path, uint64_t *at)
 {
         struct stat status;
@@ -196,7 +208,9 @@ static void scribble_somewhere(struct rig *rig, const char *path, uint64_t *at)
         uint64_t length = UINT64_C(1) << rig_chance(rig, 13);
 
         REQUIRE(fd >= 0 && fstat(fd, &status) == 0);
-        *at = rig_chance(rig, rig_chance(rig, 2) ? 4096 : (uint64_t)status.st_size - length);
+        *at = choose_place(rig, fd, (uint64_t)status.st_size);
+        if (*at + length > (uint64_t)status.st_size)
+                *at = (uint64_t)status.st_size - length;
         scribble(rig, fd, *at, length);
         close(fd);
 }
@@ -220,27 +234,34 @@ TEST_WITHIN(600, a_scribbled_state_file_neither_crashes_nor_lowers_a_token)
         close_damage(&damage);
 }
 
+/* All that is written of it; a hole may stay one. */
+static void overwrite(const char *path, int byte)
+{
+        char block[65536];
+        struct stat status;
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+
+        memset(block, byte, sizeof block);
+        REQUIRE(fd >= 0 && fstat(fd, &status) == 0);
+        for (off_t at = 0; at >= 0 && at < status.st_size; at = lseek(fd, at + (off_t)sizeof block, SEEK_DATA)) {
+                size_t left = (size_t)(status.st_size - at);
+
+                REQUIRE(pwrite(fd, block, left < sizeof block ? left : sizeof block, at) > 0);
+        }
+        close(fd);
+}
+
 TEST_WITHIN(120, a_state_file_of_zeros_or_ones_is_refused_or_rebuilt)
 {
         struct damage damage;
         char path[512];
 
         open_damage(&damage);
-        for (int byte = 0; byte < 2; byte++) {
+        for (int byte = 0; byte < 256; byte += 255) {
                 uint64_t highest = prepare(&damage, path, sizeof path);
-                char block[65536];
-                struct stat status;
-                int fd = open(path, O_RDWR | O_CLOEXEC);
 
-                memset(block, byte ? 0xff : 0, sizeof block);
-                REQUIRE(fd >= 0 && fstat(fd, &status) == 0);
-                for (off_t at = 0; at < status.st_size; at += (off_t)sizeof block)
-                        REQUIRE(pwrite(fd, block,
-                                       (size_t)(status.st_size - at) < sizeof block ? (size_t)(status.st_size - at)
-                                                                                    : sizeof block,
-                                       at) > 0);
-                close(fd);
-                expect_sane(&damage, highest, byte ? "ones" : "zeros", 0);
+                overwrite(path, byte);
+                expect_sane(&damage, highest, "overwritten with", (uint64_t)byte);
         }
         close_damage(&damage);
 }
