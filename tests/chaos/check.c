@@ -578,12 +578,18 @@ static void check_gaps_of(struct work *work, const struct tenure *tenures, size_
         }
 }
 
+/* Seen in the queue, or asked long enough ago to stand in it. */
+static bool is_queued_by(const struct tenure *tenure, int64_t at)
+{
+        return tenure->deed == DID_ACQUIRE && (tenure->queued < at || tenure->invoked < at - 5 * MS);
+}
+
 /* Was somebody waiting when the holder died who is not dead itself? */
 static bool somebody_waits(const struct tenure *tenures, size_t count, int64_t at, int64_t until)
 {
         for (size_t i = 0; i < count; i++)
-                if (tenures[i].deed == DID_ACQUIRE && tenures[i].invoked < at - 5 * MS &&
-                    least(tenures[i].granted, tenures[i].refused) >= until && tenures[i].killed > until)
+                if (is_queued_by(&tenures[i], at) && least(tenures[i].granted, tenures[i].refused) >= until &&
+                    tenures[i].killed > until)
                         return true;
         return false;
 }

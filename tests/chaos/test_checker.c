@@ -131,7 +131,8 @@ TEST(a_holder_that_was_killed_holds_no_longer)
         ask(A, 1, 0);
         grant(A, 1, 1, 100, 5000);
         note(A, 0, 10, DID_KILL, PHASE_INVOKE);
-        ask(B, 1, 2);
+        ask(B, 1, 7);
+        note(B, 1, 8, DID_QUEUE, PHASE_OK);
         grant(B, 1, 12, 101, 1000);
         release(B, 1, 20, PAWL_OK);
         judge();

@@ -22,6 +22,7 @@ struct worker {
         bool answered;
         int answer;
         atomic_int losses; /* of the lock in hand */
+        struct pawl_why why;
 };
 
 void lock_name(uint32_t n, char *name, size_t size)
@@ -290,6 +291,7 @@ static void take_blocking(struct worker *worker, uint32_t name, const struct paw
                 hold(worker, name, options, lock);
                 let_go(worker, name, lock);
         } else if (!is_refusal(status)) {
+                fprintf(stderr, "# %s\n", worker->why.text);
                 surprised("pawl_acquire", status);
         }
 }
@@ -466,7 +468,12 @@ static void one_round(struct worker *worker)
 {
         uint32_t name = (uint32_t)chance(worker, worker->plan->names);
         struct pawl_lock_options options = {
-                .size = sizeof options, .ttl_ms = worker->plan->ttl_ms, .on_lost = on_lost, .arg = worker};
+                .size = sizeof options,
+                .ttl_ms = worker->plan->ttl_ms,
+                .on_lost = on_lost,
+                .arg = worker,
+                .why = &worker->why,
+        };
 
         atomic_store(&worker->losses, 0);
         choose_wait(worker, &options);
