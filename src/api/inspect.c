@@ -142,6 +142,17 @@ int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *
         return show_lines(&question, code, fn, arg);
 }
 
+/* One part of an answer: that it is empty says nothing about the other part. */
+static int ask_part(struct pawl_client *client, void (*op)(struct engine *, struct inquiry *),
+                    struct question *question)
+{
+        int code = ask(client, op, question);
+
+        if (code == PAWL_NOT_FOUND)
+                code = question->code = PAWL_OK;
+        return code;
+}
+
 int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
 {
         struct question question;
@@ -156,9 +167,9 @@ int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *ar
         if (code != PAWL_OK)
                 return code;
         question_init(&question, name);
-        code = ask(client, client->engine->ops->inspect->show, &question);
+        code = ask_part(client, client->engine->ops->inspect->show, &question);
         if (code == PAWL_OK && client->engine->capabilities & PAWL_CAN_HISTORY)
-                code = ask(client, client->engine->ops->inspect->history, &question);
+                code = ask_part(client, client->engine->ops->inspect->history, &question);
         client_unlock(client);
         if (code == PAWL_OK && !question.lines)
                 code = PAWL_NOT_FOUND;
