@@ -46,7 +46,8 @@ enum {
 
 #define CONFIRM_LEASE (500 * MS) /* how long a waiter has to take up what it was handed */
 #define HEAD_CHECK (20 * MS)     /* how often the first in a queue looks whether the holder lives */
-#define WAIT_CHECK (1 * SECOND)  /* how often the others do, should every wake-up be lost */
+#define WAIT_CHECK (1 * SECOND)  /* how often those far back do, should every wake-up be lost */
+#define NEAR_HEAD 4              /* so close to the first, an asynchronous claim looks as often as that */
 #define LIMBO_CHECK (10 * MS)    /* how often a claim that could not even queue tries again */
 #define TOKEN_LIMIT (UINT64_C(1) << 62)
 
@@ -507,6 +508,8 @@ void queue_hand_off(struct local *local, struct name *name, int64_t now);
 void queue_confirm(struct local *local, struct entry *entry, int64_t now);
 /* There is news for the entry's owner: it is woken when the bucket is given back. */
 void queue_notify(struct local *local, struct entry *entry);
+/* How many came between the first in the queue and this one, also those who have left since. */
+uint64_t queue_distance(struct local *local, const struct name *name, const struct entry *entry);
 /* When somebody who waits should look again. */
 int64_t queue_next_check(struct local *local, const struct name *name, const struct entry *entry, int64_t now);
 /* After the bucket was given back: wakes and tells. */

@@ -369,7 +369,7 @@ static void keep_waiting(struct local *local, struct part *part, struct name *na
         if (part->claim->blocking)
                 return;
         list_remove(&part->link);
-        list_append(first ? &local->heads : &local->deep, &part->link);
+        list_append(queue_distance(local, name, entry) < NEAR_HEAD ? &local->heads : &local->deep, &part->link);
         tick_by(local, part->recheck_at);
 }
 
@@ -388,7 +388,7 @@ static enum outcome look_at_waiting(struct local *local, struct part *part, stru
         }
         if (entry_state(entry) == WAITING) {
                 local->why.code = PAWL_OK;
-                queue_purge(local, name, now, name->queue_first == part->entry || name->holders == 0);
+                queue_purge(local, name, now, true); /* also if we are not the first: the first may be dead too */
                 queue_hand_off(local, name, now);
         }
         switch (entry_state(entry)) {

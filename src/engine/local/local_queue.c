@@ -370,11 +370,20 @@ void queue_hand_off(struct local *local, struct name *name, int64_t now)
         tell_head(local, name);
 }
 
-/* Looking every HEAD_CHECK is for the first in the queue, and for those who have just come. */
+uint64_t queue_distance(struct local *local, const struct name *name, const struct entry *entry)
+{
+        struct entry *first = entry_at(local, name->queue_first);
+
+        return first != NULL && entry->ticket > first->ticket ? entry->ticket - first->ticket : 0;
+}
+
+/* The first in the queue looks every HEAD_CHECK, as do those who have just come; the others the less often the further
+ * back they stand, because those before them may be dead, each of them. */
 int64_t queue_next_check(struct local *local, const struct name *name, const struct entry *entry, int64_t now)
 {
         bool first = name->queue_first == entry_reference(local, entry);
-        int64_t at = now + (first || (entry_flags(entry) & DEEP) == 0 ? HEAD_CHECK : WAIT_CHECK);
+        uint64_t distance = (entry_flags(entry) & DEEP) == 0 ? 0 : queue_distance(local, name, entry);
+        int64_t at = now + (distance < WAIT_CHECK / HEAD_CHECK ? (int64_t)(distance + 1) * HEAD_CHECK : WAIT_CHECK);
         struct entry *holder = entry_at(local, name->holder_first);
 
         if (!first)
