@@ -35,6 +35,7 @@ struct rig {
         struct history history; /* the driver's own */
         struct child children[RIG_CHILDREN];
         uint32_t processes; /* numbered so far */
+        unsigned most_alive;
         uint64_t random;
         uint64_t crashes; /* I9 */
         uint64_t hangs;
@@ -74,7 +75,7 @@ int rig_do(struct rig *rig, int (*fn)(void *), void *arg);
 /* Tells the workers to finish and waits for all children, each at most so long. */
 void rig_finish(struct rig *rig, int64_t ns);
 
-/* Loads everything, checks it, prints it. Then nothing may be left in the store: no holders, no bells. */
+/* Loads everything, checks it, prints it. Then nothing may be left in the store. */
 void rig_judge(struct rig *rig, struct findings *findings);
 /* CHECKs that there is nothing to complain about. */
 void rig_expect_clean(struct rig *rig, const struct findings *findings);
