@@ -8,7 +8,7 @@
  *
  *   state:  +--------+---------+-------------+----------+------------------+--------------------+
  *           | header | durable |  processes  | buckets  |      names       |      entries       |
- *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 704  | to 524288 x 256    |
+ *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 960  | to 524288 x 256    |
  *           +--------+---------+-------------+----------+------------------+--------------------+
  *
  * An entry is one claim: waiting, granted or held. Entries are the truth: every change of one is committed by one
@@ -125,6 +125,7 @@ struct past {
         uint8_t mode;
         uint16_t unused;
         char owner[PAST_OWNER];
+        char note[64];
 };
 
 struct name {
@@ -190,8 +191,8 @@ struct entry {
 _Static_assert(sizeof(struct header) <= PAGE, "the header is one page");
 _Static_assert(sizeof(struct process) == 256, "layout");
 _Static_assert(sizeof(struct bucket) == 16, "layout");
-_Static_assert(sizeof(struct past) == 96, "layout");
-_Static_assert(sizeof(struct name) == 704, "layout");
+_Static_assert(sizeof(struct past) == 160, "layout");
+_Static_assert(sizeof(struct name) == 960, "layout");
 _Static_assert(sizeof(struct entry) == 256, "layout");
 
 /* Identities: generation << 14 | slot + 1. */

@@ -234,8 +234,8 @@ static int instant_release(struct engine *engine, struct claim *claim, int64_t n
         int code = PAWL_LOST;
 
         if (unlikely(!bucket_take(local, bucket))) {
-                code = ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now ? PAWL_OK
-                                                                                                           : PAWL_LOST;
+                if (ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now && !claim->lost)
+                        code = PAWL_OK;
                 leave(local, part, entry);
                 claim_forget(local, claim);
                 return code;

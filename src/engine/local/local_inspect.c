@@ -137,6 +137,7 @@ static void copy_past(struct page *page, const struct name *name)
                 if (line == NULL)
                         continue;
                 snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(past->owner) - 1, past->owner);
+                snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(past->note) - 1, past->note);
                 line->entry.role = PAWL_ROLE_PAST;
                 line->entry.token = past->token;
                 line->entry.how = past->how;

@@ -177,6 +177,9 @@ static void record(struct local *local, struct name *name, const struct entry *e
         past->how = (uint8_t)how;
         past->mode = (uint8_t)entry->mode;
         owner_of(local, entry, past->owner, sizeof(past->owner));
+        past->note[0] = '\0';
+        if (unlikely(entry->note[0] != '\0'))
+                memcpy(past->note, entry->note, sizeof(past->note));
         past->token = entry->token;
         name->pasts++;
 }
