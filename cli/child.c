@@ -103,8 +103,16 @@ void child_signal(const struct child *child, int signal)
                 kill(child->pid, signal);
 }
 
+void child_inherit(void)
+{
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* The dead count as members until somebody has reaped them, and an init may take its time. */
 bool child_group_gone(const struct child *child)
 {
+        while (waitpid(-child->pid, NULL, WNOHANG) > 0)
+                continue;
         return kill(-child->pid, 0) != 0 && errno == ESRCH;
 }
 

@@ -57,13 +57,15 @@ static int64_t wait_option(const struct claim_request *request)
         return request->wait_ms == 0 ? PAWL_NO_WAIT : request->wait_ms;
 }
 
-static int exit_status(const struct claim_request *request, int code, const struct pawl_why *why, int signal)
+static int exit_status(const struct claim_request *request, const char *name, int code, const struct pawl_why *why,
+                       int signal)
 {
         if (code == PAWL_CANCELLED && signal)
                 return EXIT_SIGNAL + signal;
-        if (fail(code, why) == EXIT_CONFLICT)
-                return (int)request->conflict_status;
-        return EXIT_FAILED;
+        if (code != PAWL_BUSY && code != PAWL_TIMEOUT)
+                return fail(code, why);
+        detail("'%s': %s", name, pawl_strerror(code)); /* flock(1) is silent here, and cron mails what is not */
+        return (int)request->conflict_status;
 }
 
 int claim_wait(struct signals *signals, pawl_client *client, const char *name, const struct claim_request *request,
@@ -82,14 +84,16 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
 
         if (code != PAWL_OK) {
                 *lock = NULL;
-                return exit_status(request, code, &why, 0);
+                return exit_status(request, name, code, &why, 0);
         }
         code = wait_for_answer(signals, client, &answer, &signal);
-        if (code == PAWL_OK)
+        if (code == PAWL_OK) {
+                detail("'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
                 return EXIT_DONE;
+        }
         pawl_release(*lock); /* also takes back a grant that crossed with the signal */
         *lock = NULL;
-        return exit_status(request, code, &why, signal);
+        return exit_status(request, name, code, &why, signal);
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */

@@ -80,6 +80,8 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* n
 void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
 /* Says why, or what the code means, and gives the exit status for the code. */
 int fail(int code, const struct pawl_why *why);
+/* Says that COMMAND cannot be executed: EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
+int cannot_run(const char *command, int error);
 
 /* ---- the client (client.c) ------------------------------------------------------------------------------------- */
 

@@ -7,13 +7,8 @@
 
 static int become(char **argv)
 {
-        int error;
-
-        fflush(stdout);
         execvp(argv[0], argv);
-        error = errno;
-        say("cannot run '%s': %s", argv[0], strerror(error));
-        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+        return cannot_run(argv[0], errno);
 }
 
 static int run(const struct command *command, int argc, char **argv)

@@ -134,12 +134,6 @@ static bool put_environment(pawl_client *client, pawl_lock *lock)
                put_variable("PAWL_URL", pawl_url(client));
 }
 
-static int cannot_run(int error)
-{
-        say("cannot run '%s': %s", request.argv[0], strerror(error));
-        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-}
-
 /* COMMAND under the held lock: its exit status. */
 static int run_command(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child)
 {
@@ -154,7 +148,7 @@ static int run_command(struct signals *signals, pawl_client *client, pawl_lock *
         error = child_start(child, request.argv, signals);
         if (error) {
                 watchdog_end(&dog);
-                return cannot_run(error);
+                return cannot_run(request.argv[0], error);
         }
         if (keep(signals, client, lock, child, &dog, &request.keep))
                 return EXIT_LOST;

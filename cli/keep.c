@@ -46,6 +46,7 @@ int64_t now_ns(void)
 
 static void kill_command(struct keeper *keeper, int64_t now)
 {
+        child_inherit();
         keeper->stage = KILLED;
         keeper->kill_at = now;
         child_signal(keeper->child, SIGKILL);
@@ -58,6 +59,7 @@ static void tell_command(struct keeper *keeper, int signal, int64_t now, int64_t
                 kill_command(keeper, now);
                 return;
         }
+        child_inherit();
         keeper->stage = TOLD;
         keeper->kill_at = kill_at;
         child_signal(keeper->child, signal);

@@ -102,6 +102,8 @@ void child_look(struct child *);
 void child_reap(struct child *);
 /* To the whole group, and to COMMAND itself should it have left it. */
 void child_signal(const struct child *, int signal);
+/* From now on what COMMAND leaves behind is left to us, so that we can tell when the last of it has ended. */
+void child_inherit(void);
 /* Nobody is left of the group. After child_reap. */
 bool child_group_gone(const struct child *);
 /* The status by which `pawl run` tells how COMMAND ended. */

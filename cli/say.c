@@ -1,6 +1,8 @@
 /* say.c - sentences on stderr. Each is one write, so that lines of several processes do not mix, and escaped, because
  * names and owners come from others. */
+#include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,10 +63,6 @@ int fail(int code, const struct pawl_why *why)
         switch (code) {
         case PAWL_OK:
                 return EXIT_DONE;
-        case PAWL_BUSY:
-        case PAWL_TIMEOUT:
-                detail("%s", text); /* flock(1) is silent here, and cron mails what is not */
-                return EXIT_CONFLICT;
         case PAWL_LOST:
                 warn("%s", text);
                 return EXIT_LOST;
@@ -75,4 +73,30 @@ int fail(int code, const struct pawl_why *why)
                 say("%s", text);
                 return EXIT_FAILED;
         }
+}
+
+/* Is there such a file in PATH, executable or not? */
+static bool is_in_path(const char *command)
+{
+        const char *directory = getenv("PATH");
+        char path[4096];
+
+        while (directory && *directory) {
+                size_t length = strcspn(directory, ":");
+
+                if (snprintf(path, sizeof(path), "%.*s/%s", (int)length, directory, command) < (int)sizeof(path) &&
+                    access(path, F_OK) == 0)
+                        return true;
+                directory += length + (directory[length] == ':');
+        }
+        return false;
+}
+
+/* execvp says EACCES, too, if it only met a directory of PATH that it may not read. */
+int cannot_run(const char *command, int error)
+{
+        if (error == EACCES && !strchr(command, '/') && !is_in_path(command))
+                error = ENOENT;
+        say("cannot run '%s': %s", command, strerror(error));
+        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

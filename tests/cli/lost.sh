@@ -56,6 +56,15 @@ wait_status $runner
 is "but not longer than -k" "$code" 123
 ok "then it is killed" group_gone "$command"
 
+# ---- at the very end
+fresh
+status 123 "a lock that was lost when COMMAND had just ended with 0 is 123" "$pawl" run x "$pawl" break x
+hold --hold-at-least 60s x sh -c 'echo $$ >"$0/pid"' "$place"
+await dead "$command"
+"$pawl" break x
+wait_status $runner
+is "a lock lost during --hold-at-least is 123" "$code" 123
+
 # ---- --on-lost
 fresh
 hold --on-lost kill -k 60s --ttl 120s x sh -c 'trap "touch \"$0/term\"" TERM; echo $$ >"$0/pid"; while :; do sleep 0.05; done' "$place"

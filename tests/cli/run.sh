@@ -13,9 +13,13 @@ status 127 "a command that is not there is 127" "$pawl" run x "$scratch/nothing"
 ok "it is said in one sentence" one_sentence
 status 127 "a command that is not in PATH is 127" "$pawl" run x no-such-command-here
 echo data >"$scratch/data"
+mkdir "$scratch/shut" && chmod 0 "$scratch/shut"
+status 127 "also if a directory of PATH may not be read" env PATH="$scratch/shut:$PATH" "$pawl" run x no-such-command-here
 status 126 "a file that is no program is 126" "$pawl" run x "$scratch/data"
 ok "it is said in one sentence" one_sentence
 status 126 "a directory is 126" "$pawl" run x "$scratch"
+cp "$scratch/data" "$scratch/no-program"
+status 126 "a file in PATH that is no program is 126" env PATH="$scratch:$PATH" "$pawl" run x no-program
 ok "a failed start leaves the lock free" "$pawl" run -n x true
 status 125 "bad usage is 125" "$pawl" run --nonsense x true
 
@@ -74,6 +78,8 @@ status 1 "-n fails at once" "$pawl" run -n x true
 is "and says nothing" "$errors" ""
 status 1 "-w 0 is -n" "$pawl" run -w 0 x true
 status 1 "-w gives up" "$pawl" run -w 100ms x true
+status 1 "-v says why" "$pawl" run -v -n x true
+like "in a sentence" "$errors" "pawl: 'x': *held*"
 status 9 "-E chooses the status for -n" "$pawl" run -n -E 9 x true
 status 9 "-E chooses the status for -w" "$pawl" run -w 0.1 -E 9 x true
 status 0 "-E 0 is 0, and COMMAND does not run" "$pawl" run -n -E 0 x touch "$place/ran"
