@@ -129,6 +129,17 @@ TEST(dispatch_does_not_block_when_nothing_is_due)
         CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define WATCHES_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WATCHES_THREADS 1
+#endif
+#endif
+#ifndef WATCHES_THREADS
+#define WATCHES_THREADS 0
+#endif
+
 /* ---- fork ------------------------------------------------------------------------------------------------------ */
 
 static int in_the_child(pawl_client *client, pawl_lock *lock)
@@ -191,6 +202,8 @@ TEST(a_forked_child_may_open_a_client_of_its_own)
         pawl_lock *lock, *got;
         int status = -1;
 
+        if (WATCHES_THREADS)
+                SKIP("a thread sanitizer allows no new threads after a fork");
         MUST(pawl_acquire(one, "a", NULL, &lock));
         pid_t child = fork();
         if (child == 0) {
