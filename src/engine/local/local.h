@@ -48,6 +48,7 @@ enum {
 #define HEAD_CHECK (20 * MS)     /* how often the first in a queue looks whether the holder lives */
 #define WAIT_CHECK (1 * SECOND)  /* how often those far back do, should every wake-up be lost */
 #define NEAR_HEAD 4              /* so close to the first, an asynchronous claim looks as often as that */
+#define THERE_CHECK (1 * SECOND) /* how often an acquire asks whether the state file is still there */
 #define LIMBO_CHECK (10 * MS)    /* how often a claim that could not even queue tries again */
 #define TOKEN_LIMIT (UINT64_C(1) << 62)
 
@@ -88,6 +89,7 @@ struct header {
         uint32_t entry_free;
         uint32_t unused;
         struct word reserve; /* covers durable and limit */
+        _Atomic uint64_t seal; /* says which fence the last who left saw; see token_mend */
 };
 
 struct durable {
@@ -248,6 +250,7 @@ struct local {
         bool shared_directory; /* group-writable: files are too */
         bool on_tmpfs;
         bool deleted; /* somebody removed the state file under us */
+        int64_t there_until; /* when to ask again whether somebody did; 0: not asked yet */
         char *path;
 
         struct claim **claims; /* by entry: which claim of ours it is */
@@ -484,6 +487,10 @@ static inline uint64_t token_next(struct local *local)
         return token_slow(local, token);
 }
 
+/* What header.seal should be. */
+uint64_t token_seal(const struct header *header);
+/* Nobody uses the file. If its last user died, or the counter was damaged since, goes on above all that was reserved. */
+int token_mend(struct local *local, struct pawl_why *why);
 /* The least the first token of a file may be. */
 uint64_t token_floor(void);
 

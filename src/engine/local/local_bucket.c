@@ -140,7 +140,7 @@ static int name_new(struct local *local, struct bucket *bucket, uint64_t hash, c
         struct name *fresh;
 
         if (!pool_take(local))
-                return why_set(&local->why, PAWL_SYSTEM, "a process that is stopped blocks the pool of names in %s; continue or kill it",
+                return why_set(&local->why, PAWL_BUSY, "a process that is stopped blocks the pool of names in %s; continue or kill it",
                                local->path);
         fresh = pool_pop(local, &code);
         if (fresh != NULL) {

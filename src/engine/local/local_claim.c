@@ -133,10 +133,11 @@ static int enter(struct local *local, struct claim *claim, struct bucket **bucke
 }
 
 /* Things to have before the bucket: an entry, a bell, a file that is still there. */
-static int prepare(struct local *local)
+static int prepare(struct local *local, int64_t now)
 {
         bell_open(local);
-        if (local->deleted)
+        local->there_until = now + THERE_CHECK;
+        if (!file_is_there(local))
                 return why_set(&local->why, PAWL_CORRUPT, "%s", deleted_text);
         return entry_ready(local) ? PAWL_OK : local->why.code;
 }
@@ -148,7 +149,8 @@ static int instant_acquire(struct engine *engine, struct claim *claim, int64_t n
         struct name *name;
         int code;
 
-        if (unlikely(local->cached == 0 || !local->bell_tried || local->deleted) && (code = prepare(local)) != PAWL_OK)
+        if (unlikely(local->cached == 0 || now >= local->there_until || local->deleted) &&
+            (code = prepare(local, now)) != PAWL_OK)
                 return code;
         code = enter(local, claim, &bucket, &name);
         if (unlikely(code != PAWL_OK))
@@ -321,14 +323,13 @@ static void acquire_or_wait(struct local *local, struct claim *claim, int64_t no
         struct bucket *bucket;
         struct name *name;
         struct grant grant;
-        int code = prepare(local);
+        int code = prepare(local, now);
 
-        if (code == PAWL_OK) {
+        if (code == PAWL_OK)
                 code = enter(local, claim, &bucket, &name);
-                if (code == PAWL_BUSY && claim->wait) {
-                        wait_in_limbo(local, claim, now);
-                        return;
-                }
+        if (code == PAWL_BUSY && claim->wait) {
+                wait_in_limbo(local, claim, now);
+                return;
         }
         if (code != PAWL_OK) {
                 refuse(local, claim, code);
@@ -396,7 +397,7 @@ static enum outcome look_at_waiting(struct local *local, struct part *part, stru
                 queue_confirm(local, entry, now);
                 return TELL_GRANTED;
         case WAITING:
-                if (local->why.code != PAWL_OK && name->queue_first == part->entry) {
+                if (local->why.code != PAWL_OK && local->why.code != PAWL_BUSY && name->queue_first == part->entry) {
                         queue_remove(local, name, entry); /* our turn, but no token is to be had */
                         put_away(local, entry);
                         return TELL_REFUSED;

@@ -294,6 +294,7 @@ static int fill_header(struct local *local, int fd, uint64_t fence, struct pawl_
         loop_random(local->engine.host->loop, header.file_id, sizeof(header.file_id));
         header.fence = fence;
         header.limit = fence + TOKEN_BLOCK;
+        header.seal = token_seal(&header);
         if (fstat(fd, &status) != 0)
                 return why_system(why, errno, "cannot look at the new state in %s", local->path);
         header.inode = status.st_ino;
@@ -504,6 +505,8 @@ int file_open(struct local *local, const char *path, struct pawl_why *why)
         code = open_state(local, why);
         if (code == PAWL_OK)
                 code = map_state(local, why);
+        if (code == PAWL_OK && !process_any_alive(local->alive_fd, PROCESSES_MAX))
+                code = token_mend(local, why);
         if (code == PAWL_OK)
                 code = process_join(local, why);
         init_unlock(local);

@@ -28,7 +28,7 @@ static bool pool_take(struct local *local)
         enum taken taken = word_take(local, &local->header->entry_pool);
 
         if (taken == NOT_TAKEN) {
-                why_set(&local->why, PAWL_SYSTEM, "a process that is stopped blocks the pool of claims in %s; continue or kill it",
+                why_set(&local->why, PAWL_BUSY, "a process that is stopped blocks the pool of claims in %s; continue or kill it",
                         local->path);
                 return false;
         }
@@ -42,21 +42,26 @@ static void pool_give(struct local *local)
         word_give(&local->header->entry_pool);
 }
 
+static struct entry *pool_first(struct local *local)
+{
+        struct entry *entry = entry_at(local, local->header->entry_free);
+
+        return entry != NULL && entry_owner(entry) == 0 ? entry : NULL;
+}
+
 /* The pool is ours. */
 static struct entry *pool_pop(struct local *local)
 {
         struct header *header = local->header;
-        struct entry *entry = entry_at(local, header->entry_free);
+        struct entry *entry = pool_first(local);
         uint32_t ready;
 
-        if (entry != NULL && entry_owner(entry) == 0) {
-                header->entry_free = entry->next;
-                return entry;
-        }
-        if (header->entry_free != 0) { /* damaged */
+        if (entry == NULL && header->entry_free != 0) { /* damaged */
                 rebuild_pool(local);
-                entry = entry_at(local, header->entry_free);
-                header->entry_free = entry != NULL ? entry->next : 0;
+                entry = pool_first(local);
+        }
+        if (entry != NULL) {
+                header->entry_free = entry->next;
                 return entry;
         }
         ready = atomic_load_explicit(&header->entries_ready, memory_order_relaxed);

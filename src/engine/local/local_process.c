@@ -237,6 +237,7 @@ void process_leave(struct local *local)
         entry_flush(local, 0);
         if (local->cached == 0)
                 atomic_store(&local->me->busy, SLOT_CLEAN);
+        atomic_store(&local->header->seal, token_seal(local->header));
         local->id = 0;
 }
 

@@ -42,9 +42,9 @@ static int reserve(struct local *local, uint64_t token, uint64_t margin)
         int code = PAWL_OK;
 
         if (word_take(local, &header->reserve) == NOT_TAKEN)
-                return why_set(&local->why, PAWL_SYSTEM, "another process is reserving tokens in %s and does not come to an end",
+                return why_set(&local->why, PAWL_BUSY, "another process is reserving tokens in %s and does not come to an end",
                                local->path);
-        if (token + margin > atomic_load_explicit(&header->limit, memory_order_relaxed))
+        if (token + margin >= atomic_load_explicit(&header->limit, memory_order_relaxed))
                 code = reserve_block(local, token);
         word_give(&header->reserve);
         return code;
@@ -65,4 +65,32 @@ uint64_t token_slow(struct local *local, uint64_t token)
         if (limit - token == TOKEN_BLOCK / 2 || limit - token == TOKEN_BLOCK / 8)
                 (void)reserve(local, token, TOKEN_BLOCK / 2);
         return token;
+}
+
+uint64_t token_seal(const struct header *header)
+{
+        return (atomic_load_explicit(&header->fence, memory_order_relaxed) ^ header->file_id[1]) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+int token_mend(struct local *local, struct pawl_why *why)
+{
+        struct header *header = local->header;
+        uint64_t limit = atomic_load(&header->limit);
+        uint64_t durable = atomic_load(&local->durable->limit);
+        uint64_t from = greater(greater(limit, durable), greater(atomic_load(&header->fence), token_floor()));
+        int code;
+
+        if (atomic_load(&header->seal) == token_seal(header) && limit <= durable)
+                return PAWL_OK;
+        code = reserve_block(local, from);
+        if (code != PAWL_OK)
+                return why_set(why, code, "%s", local->why.text);
+        atomic_store(&header->fence, from);
+        atomic_store(&header->seal, token_seal(header));
+        return PAWL_OK;
 }
