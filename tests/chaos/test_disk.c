@@ -172,8 +172,9 @@ struct squatter {
         const char *url;
         atomic_int held;
         atomic_int stop;
+        atomic_int status; /* of the last acquire */
+        atomic_int belief; /* in the lock that is held */
         atomic_uint_fast64_t highest;
-        atomic_uint_fast64_t before;
 };
 
 /* Holds one lock, and takes and gives another, all the time. */
@@ -185,13 +186,17 @@ static int squat(void *arg)
 
         if (pawl_open(squatter->url, NULL, &client) != PAWL_OK)
                 return WORKER_CANNOT_OPEN;
-        if (pawl_acquire(client, "chaos/0", NULL, &lock) != PAWL_OK)
+        if (pawl_acquire(client, "chaos/0", PAWL_LOCK(.ttl_ms = 500), &lock) != PAWL_OK)
                 return WORKER_SURPRISED;
         while (!atomic_load(&squatter->stop)) {
-                if (pawl_acquire(client, "chaos/1", PAWL_LOCK(.wait_ms = 100), &other) == PAWL_OK) {
+                int status = pawl_acquire(client, "chaos/1", PAWL_LOCK(.wait_ms = 100), &other);
+
+                if (status == PAWL_OK) {
                         atomic_store(&squatter->highest, pawl_token(other));
                         pawl_release(other);
                 }
+                atomic_store(&squatter->status, status);
+                atomic_store(&squatter->belief, pawl_check(lock));
                 atomic_store(&squatter->held, 1);
                 sleep_ns(MS);
         }
@@ -200,7 +205,19 @@ static int squat(void *arg)
         return 0;
 }
 
-TEST(a_state_directory_deleted_in_use_neither_crashes_nor_restarts_the_tokens)
+static bool has_noticed(struct squatter *squatter)
+{
+        int64_t deadline = boottime_now() + 20 * SECOND;
+
+        while (boottime_now() < deadline) {
+                if (atomic_load(&squatter->status) != PAWL_OK && atomic_load(&squatter->belief) == PAWL_LOST)
+                        return true;
+                sleep_ns(10 * MS);
+        }
+        return false;
+}
+
+TEST(a_state_directory_deleted_in_use_is_noticed_and_the_tokens_go_on)
 {
         struct rig rig;
         struct squatter *squatter = rig_share(sizeof *squatter);
@@ -221,8 +238,8 @@ TEST(a_state_directory_deleted_in_use_neither_crashes_nor_restarts_the_tokens)
         expect_clear(visit, "a new client after the deletion");
         if (visit->lowest != 0)
                 CHECK(visit->lowest > before);
-        sleep_ns(300 * MS);
-        NOTE("the old client's tokens after it: %s", atomic_load(&squatter->highest) > before ? "go on" : "end");
+        CHECK(has_noticed(squatter));
+        NOTE("the old client is told %s", pawl_error_name(atomic_load(&squatter->status)));
         atomic_store(&squatter->stop, 1);
         CHECK_INT(rig_wait(&rig, child, 20 * SECOND), 0);
         CHECK_UINT(rig.crashes + rig.hangs, 0);
