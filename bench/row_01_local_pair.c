@@ -129,11 +129,13 @@ static void pawl_pairs(pawl_client *client, int n)
 
         for (int i = 0; i < n; i++) {
                 pawl_lock *lock;
+                uint64_t token;
 
                 bench_must(pawl_acquire(client, "bench/pair", NULL, &lock), "acquire");
-                if (pawl_token(lock) <= last)
+                token = pawl_token(lock);
+                if (token <= last)
                         bench_die("a token did not grow");
-                last = pawl_token(lock);
+                last = token;
                 bench_must(pawl_release(lock), "release");
         }
 }

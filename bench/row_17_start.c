@@ -37,9 +37,9 @@ static double run(void *arg)
 static void part(int cores)
 {
         char empty[512], pawl[512], file[512], url[512], what[128];
-        char *run_empty[] = {empty, NULL};
-        char *run_flock[] = {(char[]){"flock"}, file, (char[]){"true"}, NULL};
-        char *run_pawl[] = {pawl, (char[]){"run"}, (char[]){"-e"}, url, (char[]){"x"}, (char[]){"true"}, NULL};
+        const char *run_empty[] = {empty, NULL};
+        const char *run_flock[] = {"flock", file, "true", NULL};
+        const char *run_pawl[] = {pawl, "run", "-e", url, "x", "true", NULL};
         struct contender c[] = {
                 {.name = "empty program", .sample = run, .arg = run_empty},
                 {.name = "flock(1)", .sample = run, .arg = run_flock},
