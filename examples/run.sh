@@ -5,5 +5,6 @@ directory=$(mktemp -d "${TMPDIR:-/tmp}/pawl-example.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 PAWL_URL=local:$directory/state
 export PAWL_URL
+program=$(realpath "$1")
 cd "$directory"
-"$1" "$PAWL_URL"
+"$program" "$PAWL_URL"
