@@ -10,6 +10,27 @@ static uint64_t mix(uint64_t a, uint64_t b)
         return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Fewer than 8 bytes as one word. Put together in registers: copied into a zeroed word, they would have to be awaited
+ * there, because a load cannot take its bytes from several stores under way. */
+static uint64_t last_bytes(const char *text, size_t length)
+{
+        uint64_t word = 0;
+        uint32_t four;
+        uint16_t two;
+
+        if (length & 1)
+                word = (unsigned char)text[length - 1];
+        if (length & 2) {
+                memcpy(&two, text + (length & 4), sizeof(two));
+                word = word << 16 | two;
+        }
+        if (length & 4) {
+                memcpy(&four, text, sizeof(four));
+                word = word << 32 | four;
+        }
+        return word;
+}
+
 /* Seeded by the file's random id, so that nobody who chooses names can choose their bucket. */
 uint64_t bucket_hash(const struct local *local, const char *text, size_t length)
 {
@@ -21,12 +42,8 @@ uint64_t bucket_hash(const struct local *local, const char *text, size_t length)
                 memcpy(&chunk, text, 8);
                 hash = mix(hash ^ chunk, UINT64_C(0x9e3779b97f4a7c15));
         }
-        if (length > 0) {
-                uint64_t chunk = 0;
-
-                memcpy(&chunk, text, length);
-                hash = mix(hash ^ chunk, UINT64_C(0xd6e8feb86659fd93));
-        }
+        if (length > 0)
+                hash = mix(hash ^ last_bytes(text, length), UINT64_C(0xd6e8feb86659fd93));
         return mix(hash, UINT64_C(0xa0761d6478bd642f));
 }
 
