@@ -116,11 +116,17 @@ static struct pawl_lock *lock_new(struct core *core)
 static struct pawl_lock *lock_reuse(struct core *core)
 {
         struct pawl_lock *lock = core->first_spare;
-        size_t from = offsetof(struct pawl_lock, notices);
+        size_t from = offsetof(struct pawl_lock, notices), end = offsetof(struct pawl_lock, why);
 
         core->first_spare = lock->next_spare;
         core->spares--;
-        memset((char *)lock + from, 0, offsetof(struct pawl_lock, long_name) - from);
+        memset((char *)lock + from, 0, end - from); /* short enough for plain stores; what follows would not be */
+        lock->why = NULL;
+        lock->on_granted = NULL;
+        lock->granted_arg = NULL;
+        lock->on_released = NULL;
+        lock->released_arg = NULL;
+        lock->sleeper = NULL;
         lock->token = 0;
         return lock;
 }
@@ -216,7 +222,7 @@ static void believe(struct pawl_lock *lock, const struct grant *grant, int64_t n
 {
         core_move(lock, LOCK_HELD);
         lock->status = PAWL_OK;
-        lock->token = grant->token;
+        __atomic_store_n(&lock->token, grant->token, __ATOMIC_RELAXED); /* pawl_token reads it unlocked */
         lock->sent_at = grant->sent_at;
         lock->valid_until = lease_end(grant->sent_at, lock->claim.ttl);
         lock->granted_at = now;

@@ -76,7 +76,7 @@ struct pawl_lock {
         int16_t release_status;
         int16_t renew_status;
 
-        /* the user's, and api's */
+        /* the user's, and api's; on_lost, on_asked and arg are set for every claim */
         struct pawl_why *why; /* during a blocking acquire */
         pawl_lost_fn *on_lost;
         pawl_asked_fn *on_asked;
