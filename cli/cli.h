@@ -50,11 +50,12 @@ struct option {
         void *target;
 };
 
-bool option_flag(const struct option *, const char *text);     /* bool */
-bool option_count(const struct option *, const char *text);    /* uint32_t, one more each time */
-bool option_text(const struct option *, const char *text);     /* const char * */
-bool option_duration(const struct option *, const char *text); /* int64_t, ms */
-bool option_number(const struct option *, const char *text);   /* uint32_t > 0 */
+bool option_flag(const struct option *, const char *text);      /* bool */
+bool option_count(const struct option *, const char *text);     /* uint32_t, one more each time */
+bool option_text(const struct option *, const char *text);      /* const char * */
+bool option_duration(const struct option *, const char *text);  /* int64_t, ms */
+bool option_some_time(const struct option *, const char *text); /* the same, and not 0 */
+bool option_number(const struct option *, const char *text);    /* uint32_t > 0 */
 
 /* What every command takes. */
 struct settings {

@@ -57,7 +57,7 @@ static const struct option options[] = {
         {0, "no-renew", NULL, "never renewed: COMMAND must end within the lease", option_flag, &request.keep.no_renew},
         {0, "hold-at-least", "DUR", "keep the lock so long even if COMMAND ends early", option_duration,
          &request.keep.at_least_ms},
-        {0, "max-hold", "DUR", "end COMMAND after DUR: SIGTERM, then SIGKILL", option_duration,
+        {0, "max-hold", "DUR", "end COMMAND after DUR: SIGTERM, then SIGKILL", option_some_time,
          &request.keep.at_most_ms},
         {0, "on-lost", "WHAT", "term (default), kill, signal:SIG or ignore", set_on_lost, &request.keep.lost_signal},
         {'k', "kill-after", "DUR", "from the signal to SIGKILL (ttl/5)", option_duration, &request.kill_after_ms},

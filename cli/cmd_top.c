@@ -16,7 +16,7 @@ static struct {
 } request = {.interval_ms = 1000};
 
 static const struct option options[] = {
-        {'i', "interval", "DUR", "between two snapshots (1s)", option_duration, &request.interval_ms},
+        {'i', "interval", "DUR", "between two snapshots (1s)", option_some_time, &request.interval_ms},
         {0, "count", "N", "end after N snapshots", option_number, &request.count},
         {0},
 };

@@ -66,6 +66,16 @@ bool option_duration(const struct option *option, const char *text)
         return true;
 }
 
+bool option_some_time(const struct option *option, const char *text)
+{
+        if (!option_duration(option, text))
+                return false;
+        if (*(int64_t *)option->target > 0)
+                return true;
+        say("%s wants at least a millisecond, not '%s'", option_name(option), text);
+        return false;
+}
+
 bool option_number(const struct option *option, const char *text)
 {
         char *end;

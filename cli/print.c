@@ -164,6 +164,11 @@ static size_t column_width(const struct table *table, size_t column)
         return widest;
 }
 
+static bool is_empty(const struct table *table, size_t i)
+{
+        return i >= table->cells || !table->cell[i] || !*table->cell[i];
+}
+
 void table_print(const struct table *table, FILE *out)
 {
         size_t width[16] = {0};
@@ -177,7 +182,7 @@ void table_print(const struct table *table, FILE *out)
                 fputs(text, out);
                 if (column + 1 == table->columns)
                         fputc('\n', out);
-                else
+                else if (column + 2 < table->columns || !is_empty(table, i + 1))
                         fprintf(out, "%*s", (int)(width[column] - width_of(text) + 2), "");
         }
 }

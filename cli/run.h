@@ -43,26 +43,17 @@ struct claim_request {
         const char *note;
 };
 #define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
+/* clang-format off */
 #define CLAIM_OPTIONS(request)                                                                                         \
         {'n', "nonblock", NULL, "fail at once if it is held", claim_no_wait, &(request).wait_ms},                      \
-                {'w',                                                                                                  \
-                 "wait",                                                                                               \
-                 "DUR",                                                                                                \
-                 "give up after DUR (0: as -n); else wait for ever",                                                   \
-                 option_duration,                                                                                      \
-                 &(request).wait_ms},                                                                                  \
-                {'s', "shared", NULL, "share it with others who do", option_flag, &(request).shared},                  \
-                {'x', "exclusive", NULL, "alone; the default", option_flag, &(request).exclusive},                     \
-                {'N', "max", "N", "shared by at most N holders", option_number, &(request).max_holders},               \
-                {'E',                                                                                                  \
-                 "conflict-exit-code",                                                                                 \
-                 "N",                                                                                                  \
-                 "the status when -n or -w gives up (1)",                                                              \
-                 claim_exit_code,                                                                                      \
-                 &(request).conflict_status},                                                                          \
-        {                                                                                                              \
-                0, "ttl", "DUR", "the lease (10s)", option_duration, &(request).ttl_ms                                 \
-        }
+        {'w', "wait", "DUR", "give up after DUR (0: as -n); else wait for ever", option_duration, &(request).wait_ms}, \
+        {'s', "shared", NULL, "share it with others who do", option_flag, &(request).shared},                          \
+        {'x', "exclusive", NULL, "alone; the default", option_flag, &(request).exclusive},                             \
+        {'N', "max", "N", "shared by at most N holders", option_number, &(request).max_holders},                       \
+        {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,                     \
+         &(request).conflict_status},                                                                                  \
+        {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms}
+/* clang-format on */
 bool claim_no_wait(const struct option *, const char *text);
 bool claim_exit_code(const struct option *, const char *text);
 /* EXIT_DONE if the options go together. */

@@ -29,6 +29,9 @@ bad "a name of 300 bytes in break" break "$long"
 for duration in '' x 10x -5s 1e3 '5 s' s 10S 0x10 1..2 999999999999999999999s; do
         bad "the duration '$duration'" run --wait "$duration" x true
 done
+bad "a ttl of nothing" run --ttl 0 x true
+bad "--max-hold 0" run --max-hold 0 x true
+bad "top --interval 0" top --interval 0
 bad "a ttl below the least" run --ttl 1ms x true
 bad "a ttl of years" run --ttl 100000h x true
 bad "-k not shorter than the ttl" run --ttl 1s -k 1s x true

@@ -293,6 +293,29 @@ def piped(shell, place):
     check("and reads what was typed", read(place + "/line") == "typed\n")
 
 
+def nested(shell, place):
+    shell.do("start", [PAWL, "run", "--ttl", "60s", "outer", PAWL, "run", "--ttl", "60s", "inner"] + command(place), True,
+             None)
+    await_text(place + "/ticks")
+    check("below two locks COMMAND is in the foreground", read(place + "/front").startswith("True"))
+    shell.type(b"\x1a")
+    check("^Z stops all of them", shell.do("wait") == "stopped")
+    ticks = read(place + "/ticks")
+    shell.do("foreground")
+    check("fg continues all of them", await_text(place + "/ticks", ticks + "tick"))
+    shell.type(b"\x03")
+    await_text(place + "/ints")
+    time.sleep(0.2)
+    check("^C reaches COMMAND, once", read(place + "/ints") == "int\n")
+    open(place + "/end", "w").close()
+    check("its status comes back through both", shell.do("wait") == 7)
+    shell.do("start", [PAWL, "run", "outer", PAWL, "run", "inner", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place],
+             True, None)
+    await_text(place + "/pid")
+    shell.type(b"\x03")
+    check("^C that kills COMMAND ends both", shell.do("wait") == "signal 2")
+
+
 def waiting(shell, place):
     held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place])
     await_text(place + "/pid")
@@ -318,7 +341,7 @@ def top(shell, place):
     check("q ends it", shell.do("wait") == 0)
 
 
-for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, waiting, top):
+for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top):
     in_terminal(test)
 print("1..%d" % count)
 sys.exit(failed != 0)

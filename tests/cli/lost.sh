@@ -119,6 +119,15 @@ kill -CONT $runner
 wait_status $runner
 is "when pawl goes on it is 123" "$code" 123
 
+fresh
+hold --ttl 60s x sh -c 'echo $$ >"$0/pid"; while [ ! -e "$0/end" ]; do sleep 0.05; done; exit 5' "$place"
+kill -STOP $runner
+sleep 0.3
+kill -CONT $runner
+touch "$place/end"
+wait_status $runner
+is "stopped for less than its lease it goes on as if nothing had been" "$code" 5
+
 # ---- COMMAND is stopped while its lock is lost
 fresh
 hold -k 300ms x sh -c 'echo $$ >"$0/pid"; while :; do echo tick >>"$0/ticks"; sleep 0.02; done' "$place"
