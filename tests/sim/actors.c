@@ -78,7 +78,8 @@ void client_start(struct world *world, int index)
                                             .owner = "a client",
                                             .log = log_nothing,
                                             .log_arg = client};
-        if (engine_open(&model_ops, &client->host, &nowhere, &client->engine, &why) != PAWL_OK)
+        if (engine_open(world->plan.instant ? &instant_model_ops : &model_ops, &client->host, &nowhere, &client->engine,
+                        &why) != PAWL_OK)
                 abort();
         client->core.engine = client->engine;
         client->alive = true;
@@ -165,6 +166,7 @@ static void on_released(int status, void *arg)
 static void release(struct actor *actor)
 {
         struct pawl_lock *lock = actor->lock;
+        int code;
 
         if (actor->state == ACTOR_RELEASING)
                 return;
@@ -173,6 +175,10 @@ static void release(struct actor *actor)
         actor->state = ACTOR_RELEASING;
         actor->tenure++;
         lock->owned = false;
+        if (one_in(world_of(actor), 2) && core_release_now(lock, &code)) {
+                on_released(code, actor);
+                return;
+        }
         lock->on_released = on_released;
         lock->released_arg = actor;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
@@ -226,24 +232,16 @@ static int64_t choose_ttl(struct world *world)
         return ttls[chance(world, sizeof(ttls) / sizeof(*ttls))];
 }
 
-static void begin(struct world *world, struct actor *actor)
+static void fill_claim(struct world *world, struct actor *actor, struct pawl_lock *lock)
 {
-        struct sim_client *client = &world->clients[actor->client];
         const struct plan *plan = &world->plan;
-        uint32_t patience = (uint32_t)chance(world, 10);
-        int64_t wait = patience < 5 ? NEVER : between(world, 20 * MS, 3 * SECOND);
-        struct pawl_lock *lock;
 
-        actor->name = (int)chance(world, (uint64_t)plan->names);
-        lock = core_lock(&client->core, names[actor->name], strlen(names[actor->name]));
-        if (!lock)
-                abort();
         lock->claim.ttl = choose_ttl(world);
         lock->claim.mode = plan->mode[actor->name];
         lock->claim.max_holders = plan->max_holders[actor->name];
         if (lock->claim.mode == PAWL_SHARED && !lock->claim.max_holders && one_in(world, 3))
                 lock->claim.mode = PAWL_EXCLUSIVE;
-        lock->claim.wait = patience != 9;
+        lock->claim.wait = !one_in(world, 10);
         lock->claim.delay = 0;
         lock->claim.detached = false;
         lock->fixed = one_in(world, 5);
@@ -253,13 +251,29 @@ static void begin(struct world *world, struct actor *actor)
         lock->on_lost = on_lost;
         lock->on_asked = NULL;
         lock->arg = actor;
+}
+
+static void begin(struct world *world, struct actor *actor)
+{
+        struct sim_client *client = &world->clients[actor->client];
+        int64_t wait = one_in(world, 2) ? NEVER : between(world, 20 * MS, 3 * SECOND);
+        struct pawl_lock *lock;
+
+        actor->name = (int)chance(world, (uint64_t)world->plan.names);
+        lock = core_lock(&client->core, names[actor->name], strlen(names[actor->name]));
+        if (!lock)
+                abort();
+        fill_claim(world, actor, lock);
         actor->lock = lock;
         actor->state = ACTOR_WAITING;
         actor->tenure++;
         actor->granted = actor->lost = actor->released = 0;
         actor->busy = false;
         actor->began = world->told_max[actor->name];
-        actor->asked_at = world->now;
+        if (world->plan.instant && one_in(world, 2) && core_acquire_now(lock) == PAWL_OK) {
+                on_granted(lock, PAWL_OK, actor);
+                return;
+        }
         core_acquire(lock, lock->claim.wait ? wait : NEVER);
         if (!world->calm && one_in(world, 8))
                 wake_actor(world, actor, between(world, 0, SECOND)); /* to change its mind */

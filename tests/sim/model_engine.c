@@ -227,16 +227,22 @@ static void renew_unanswered(struct timer *timer)
         tell_renewed(container_of(timer, struct part, renew_timer), PAWL_UNREACHABLE, 0);
 }
 
-static void model_acquire(struct engine *engine, struct claim *claim)
+static struct part *part_init(struct engine *engine, struct claim *claim)
 {
-        struct model *model = (struct model *)engine;
         struct part *part = claim->part;
 
-        part->model = model;
+        part->model = (struct model *)engine;
         part->claim = claim;
         part->timer.fire = part_due;
         part->renew_timer.fire = renew_unanswered;
-        list_append(&model->parts, &part->listed);
+        return part;
+}
+
+static void model_acquire(struct engine *engine, struct claim *claim)
+{
+        struct part *part = part_init(engine, claim);
+
+        list_append(&part->model->parts, &part->listed);
         ask(part);
 }
 
@@ -262,6 +268,38 @@ static void model_release(struct engine *engine, struct claim *claim)
                 forget(part);
                 host->events->released(host->core, claim, PAWL_OK);
         }
+}
+
+/* ---- at once ---------------------------------------------------------------------------------------------------- */
+
+static int instant_acquire(struct engine *engine, struct claim *claim, int64_t now, struct grant *grant)
+{
+        struct sim_client *client = client_of((struct model *)engine);
+        struct message message;
+        struct part *part;
+
+        memset(claim->part, 0, sizeof(struct part)); /* the core does not, on this way */
+        part = part_init(engine, claim);
+        message = about(part, ASK);
+        message.client = client->index;
+        *grant = (struct grant){.token = server_try(client->world, &message), .sent_at = now};
+        if (!grant->token)
+                return PAWL_BUSY;
+        part->state = PART_HELD;
+        part->token = grant->token;
+        list_append(&part->model->parts, &part->listed);
+        return PAWL_OK;
+}
+
+static int instant_release(struct engine *engine, struct claim *claim, int64_t now)
+{
+        struct sim_client *client = client_of((struct model *)engine);
+        struct part *part = claim->part;
+        struct uid uid = uid_of(part);
+
+        (void)now;
+        forget(part);
+        return server_give_back(client->world, sim_name_index(claim->name), uid) ? PAWL_OK : PAWL_LOST;
 }
 
 /* ---- renewal --------------------------------------------------------------------------------------------------- */
@@ -525,4 +563,19 @@ const struct engine_ops model_ops = {
         .cancel = model_cancel,
         .renew = model_renew,
         .release = model_release,
+};
+
+static const struct engine_instant instant = {.acquire = instant_acquire, .release = instant_release};
+
+const struct engine_ops instant_model_ops = {
+        .name = "instant model",
+        .size = sizeof(struct model),
+        .claim_size = sizeof(struct part),
+        .open = model_open,
+        .close = model_close,
+        .acquire = model_acquire,
+        .cancel = model_cancel,
+        .renew = model_renew,
+        .release = model_release,
+        .instant = &instant,
 };

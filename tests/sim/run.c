@@ -46,6 +46,7 @@ static void draw_plan(struct world *world)
         plan->slow = one_in(world, 4) ? 0 : (int)chance(world, 120);
         plan->honest = !one_in(world, 5);
         plan->data_loss = one_in(world, 3);
+        plan->instant = one_in(world, 4);
         draw_names(world);
         world->server.up = true;
         world->server.clock = (struct clock){.local = between(world, SECOND, 1000 * SECOND)};
@@ -91,7 +92,7 @@ static void restart_server(struct world *world)
 {
         bool loses = world->plan.data_loss && one_in(world, 2);
 
-        if (!world->server.up)
+        if (!world->server.up || world->plan.instant)
                 return;
         trace(world, "store restarts%s", loses ? " and has lost its data" : "");
         server_restart(world, loses);

@@ -292,28 +292,36 @@ static void receive_cancel(struct world *world, const struct message *request)
         reply(world, request, CANCELLED, 0, PAWL_CANCELLED);
 }
 
-static void receive_release(struct world *world, const struct message *request)
+/* True if the claim held the lock until now. A second release of it hears the same. */
+static bool release(struct world *world, int index, struct uid uid)
 {
-        struct server_name *name = &world->server.names[request->name];
-        struct waiter *waiter = find_waiter(name, request->uid);
+        struct server_name *name = &world->server.names[index];
+        struct waiter *waiter = find_waiter(name, uid);
         struct holding *holding;
         struct grave *grave;
         bool released;
 
-        end_expired(world, request->name);
+        end_expired(world, index);
         if (waiter) /* a question of his that came late had queued him again */
                 remove_waiter(name, waiter);
-        holding = find_holder(name, request->uid);
+        holding = find_holder(name, uid);
         if (!holding && world->bug == BUG_BLIND_RELEASE && name->holder_count)
                 holding = &name->holders[0];
         if (holding) {
-                bury(world, request->name, request->uid, true, false);
-                end_holding(world, request->name, holding, END_RELEASED);
+                bury(world, index, uid, true, false);
+                end_holding(world, index, holding, END_RELEASED);
         }
-        grave = find_grave(name, request->uid);
+        grave = find_grave(name, uid);
         released = holding || (grave && grave->released);
-        bury(world, request->name, request->uid, false, false);
-        server_look(world, request->name);
+        bury(world, index, uid, false, false);
+        server_look(world, index);
+        return released;
+}
+
+static void receive_release(struct world *world, const struct message *request)
+{
+        bool released = release(world, request->name, request->uid);
+
         reply(world, request, RELEASED, request->token, released ? PAWL_OK : PAWL_LOST);
 }
 
@@ -370,6 +378,28 @@ void server_receive(struct world *world, const struct message *message)
         default:
                 fail(world, "the store got message %d", (int)message->kind);
         }
+}
+
+/* ---- the same at once, for a store in memory -------------------------------------------------------------------- */
+
+uint64_t server_try(struct world *world, const struct message *request)
+{
+        struct server_name *name = &world->server.names[request->name];
+        struct waiter now = {.uid = request->uid,
+                             .ttl = request->ttl,
+                             .mode = request->mode,
+                             .max_holders = request->max_holders,
+                             .client = request->client};
+
+        server_look(world, request->name);
+        if (name->waiter_count || !has_room(world, name, request->mode, request->max_holders))
+                return 0;
+        return grant(world, request->name, &now, true)->token;
+}
+
+bool server_give_back(struct world *world, int name, struct uid uid)
+{
+        return release(world, name, uid);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------------------------- */

@@ -189,7 +189,6 @@ struct actor {
         struct pawl_lock *lock;
         uint64_t tenure; /* of this actor: raised with each claim */
         uint64_t began;  /* the greatest token told of this name when the claim began */
-        int64_t asked_at;
         int name;
         int granted, lost, released; /* callbacks of this claim */
         struct uid uid;              /* of the grant, at its release */
@@ -251,6 +250,7 @@ struct plan {
         int loss, duplicates, slow; /* per 1,000 messages */
         bool honest;                /* clocks within the promised allowance */
         bool data_loss;
+        bool instant; /* the store is in memory */
         uint32_t mode[NAMES_MAX];
         uint32_t max_holders[NAMES_MAX];
 };
@@ -314,12 +314,16 @@ void trace(struct world *world, const char *format, ...) __attribute__((format(p
 void server_receive(struct world *world, const struct message *message);
 void server_restart(struct world *world, bool loses_data);
 bool server_break(struct world *world, int name);
+/* For a store in memory: the token, or 0 if it is not free; and whether it was held until now. */
+uint64_t server_try(struct world *world, const struct message *request);
+bool server_give_back(struct world *world, int name, struct uid uid);
 bool server_holds(const struct world *world, int name, struct uid uid);
 /* Ends what has run out and serves who waits, as any request would. */
 void server_look(struct world *world, int name);
 
 /* model_engine.c */
 extern const struct engine_ops model_ops;
+extern const struct engine_ops instant_model_ops; /* the store is in memory: a free lock is had at once */
 void engine_receive(struct engine *engine, const struct message *message);
 void engine_reset(struct engine *engine);
 /* Claims it has not forgotten. */
