@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "../../base/list.h"
 #include "../../base/why.h"
@@ -36,9 +37,9 @@ enum {
         BUCKETS = 65536,
         NAMES_MAX = 262144,
         ENTRIES_MAX = 524288,
-        NAME_CHUNK = 1024,  /* how many are given disk space at once */
+        NAME_CHUNK = 1024, /* how many are given disk space at once */
         ENTRY_CHUNK = 2048,
-        PASTS = 4,          /* past owners kept for a name */
+        PASTS = 4, /* past owners kept for a name */
         PAST_OWNER = 68,
         CACHE_ROOM = 64,    /* entries an engine keeps ready */
         TOKEN_BLOCK = 65536 /* tokens reserved on disk at once */
@@ -59,7 +60,7 @@ enum {
  * process that was stopped or died inside; see local_word.c. */
 struct word {
         _Atomic uint32_t owner;
-        _Atomic uint32_t sleepers;
+        _Atomic uint32_t waiting; /* how many spin (low half) and sleep (high half) for it, about */
 };
 
 struct header {
@@ -88,7 +89,7 @@ struct header {
         struct word entry_pool;
         uint32_t entry_free;
         uint32_t unused;
-        struct word reserve; /* covers durable and limit */
+        struct word reserve;   /* covers durable and limit */
         _Atomic uint64_t seal; /* says which fence the last who left saw; see token_mend */
 };
 
@@ -125,7 +126,8 @@ struct past {
         int64_t until;
         uint8_t how;
         uint8_t mode;
-        uint16_t unused;
+        uint8_t noted;
+        uint8_t unused;
         char owner[PAST_OWNER];
         char note[64];
 };
@@ -160,7 +162,8 @@ enum entry_flag {
         ASKED = 1u << 1,    /* somebody would like to have it */
         DEEP = 1u << 2,     /* it sleeps for long: tell it when it becomes the first of the queue */
         LISTED = 1u << 3,   /* it is in its process's news */
-        FIXED = 1u << 4     /* detached: the lease alone ends it */
+        FIXED = 1u << 4,    /* detached: the lease alone ends it */
+        NOTED = 1u << 5     /* it has a note */
 };
 
 struct entry {
@@ -220,7 +223,7 @@ struct part {
         int64_t recheck_at; /* when a sleeper should look again */
         struct list link;   /* of one that waits: fresh, deep, heads, limbo; or told */
         struct claim *claim;
-        uint64_t token;   /* told: what to tell */
+        uint64_t token; /* told: what to tell */
         int64_t sent_at;
 };
 
@@ -243,27 +246,27 @@ struct local {
         uint32_t process_capacity;
         uint32_t name_capacity;
         uint32_t entry_capacity;
-        uint64_t seed;
+        uint64_t seed[2];
         uint32_t slot;
         uint32_t id;
         struct process *me;
         bool shared_directory; /* group-writable: files are too */
         bool on_tmpfs;
-        bool deleted; /* somebody removed the state file under us */
+        bool deleted;        /* somebody removed the state file under us */
         int64_t there_until; /* when to ask again whether somebody did; 0: not asked yet */
         char *path;
 
-        struct claim **claims; /* by entry: which claim of ours it is */
-        uint32_t known;        /* how many claims we know */
+        struct claim **claims;  /* by entry: which claim of ours it is */
+        uint32_t known;         /* how many claims we know */
         char brief[PAST_OWNER]; /* who we are, for the history */
         uint32_t cache[CACHE_ROOM];
         uint32_t cached;
 
-        struct list fresh; /* waiting, for less than HEAD_CHECK */
-        struct list deep;  /* waiting for longer */
-        struct list heads; /* waiting, and the first in their queue */
-        struct list limbo; /* not even queued: the bucket was stuck */
-        struct list told;  /* granted under a lock word: told when it is given back */
+        struct list fresh;  /* waiting, for less than HEAD_CHECK */
+        struct list deep;   /* waiting for longer */
+        struct list heads;  /* waiting, and the first in their queue */
+        struct list limbo;  /* not even queued: the bucket was stuck */
+        struct list told;   /* granted under a lock word: told when it is given back */
         uint32_t wakes[16]; /* entries to wake when it is given back */
         uint32_t wake_count;
         bool flushing;
@@ -368,7 +371,7 @@ void local_set_capacity(uint32_t processes, uint32_t names, uint32_t entries);
 /* "/var/lib/pawl" or below the home directory. PAWL_OK or why there is none. */
 int file_default_path(char *path, size_t size, struct pawl_why *why);
 
-/* ---- local_process.c: slots, identities, who lives ---------------------------------------------------------------- */
+/* ---- local_process.c: slots, identities, who lives --------------------------------------------------------------- */
 
 /* Takes a slot, reaping what a dead process left in it. The initialisation lock is held. */
 int process_join(struct local *local, struct pawl_why *why);
@@ -386,7 +389,7 @@ void process_drop_own(struct local *local);
 int process_watch_fork(struct local *local, struct pawl_why *why);
 void process_unwatch_fork(struct local *local);
 
-/* ---- local_word.c: lock words ------------------------------------------------------------------------------------- */
+/* ---- local_word.c: lock words ------------------------------------------------------------------------------------ */
 
 enum taken { NOT_TAKEN = 0, TAKEN, TAKEN_OVER }; /* over: from a dead process, in the middle of something */
 
@@ -396,7 +399,9 @@ static inline enum taken word_take(struct local *local, struct word *word)
 {
         uint32_t nobody = 0;
 
-        if (likely(atomic_compare_exchange_strong_explicit(&word->owner, &nobody, local->id, memory_order_acquire,
+        /* Nobody overtakes those who wait: a process that takes the word again and again would never let them in. */
+        if (likely(atomic_load_explicit(&word->waiting, memory_order_relaxed) == 0) &&
+            likely(atomic_compare_exchange_strong_explicit(&word->owner, &nobody, local->id, memory_order_acquire,
                                                            memory_order_relaxed)))
                 return TAKEN;
         return word_wait(local, word);
@@ -408,13 +413,48 @@ static inline void word_give(struct word *word)
 {
         /* A plain store: a sleeper that counts itself in just now may be missed, and wakes by itself in 2 ms. */
         atomic_store_explicit(&word->owner, 0, memory_order_release);
-        if (unlikely(atomic_load_explicit(&word->sleepers, memory_order_relaxed) != 0))
+        if (unlikely(atomic_load_explicit(&word->waiting, memory_order_relaxed) != 0))
                 word_wake(word);
 }
 
-/* ---- local_bucket.c: a bucket's names; rebuilding it -------------------------------------------------------------- */
+/* ---- local_bucket.c: a bucket's names; rebuilding it ------------------------------------------------------------- */
 
-uint64_t bucket_hash(const struct local *local, const char *text, size_t length);
+static inline uint64_t hash_mix(uint64_t a, uint64_t b)
+{
+        __uint128_t product = (__uint128_t)a * b;
+
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t hash_load(const char *text, size_t size)
+{
+        uint64_t chunk = 0;
+
+        memcpy(&chunk, text, size);
+        return chunk;
+}
+
+/* Seeded by the file's random id, so that nobody who chooses names can choose their bucket. The first and last bytes of
+ * short names overlap: no loop, no byte left out. */
+static inline uint64_t bucket_hash(const struct local *local, const char *text, size_t length)
+{
+        uint64_t seed = local->seed[0];
+        uint64_t a, b;
+
+        for (; length > 16; text += 8, length -= 8)
+                seed = hash_mix(seed ^ hash_load(text, 8), UINT64_C(0x9e3779b97f4a7c15));
+        if (length >= 8) {
+                a = hash_load(text, 8);
+                b = hash_load(text + length - 8, 8);
+        } else if (length >= 4) {
+                a = hash_load(text, 4);
+                b = hash_load(text + length - 4, 4);
+        } else {
+                a = hash_load(text, 1) << 8 | hash_load(text + length / 2, 1);
+                b = hash_load(text + length - 1, 1);
+        }
+        return hash_mix(a ^ seed, b ^ local->seed[1] ^ length);
+}
 
 static inline struct bucket *bucket_of(const struct local *local, uint64_t hash)
 {
@@ -441,17 +481,30 @@ static inline void bucket_give_quietly(struct bucket *bucket)
         word_give(&bucket->word);
 }
 
+static inline bool name_is(const struct name *name, uint64_t hash, const char *text, size_t length)
+{
+        return likely(name->hash == hash && name->length == length && memcmp(name->text, text, length) == 0);
+}
+
 /* The name, or NULL: *damaged if the chain is. The bucket is ours, here and below. */
 struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
                          bool *damaged);
+int bucket_name_slow(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                     struct name **name);
 /* The name, made if need be. PAWL_OK, PAWL_FULL (then name_recycle, without the bucket, may help), PAWL_CORRUPT... */
-int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
-                struct name **name);
+static inline int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const char *text,
+                              size_t length, struct name **name)
+{
+        *name = name_at(local, bucket->first);
+        if (likely(*name != NULL && name_is(*name, hash, text, length)))
+                return PAWL_OK;
+        return bucket_name_slow(local, bucket, hash, text, length, name);
+}
 /* Frees names that nobody uses. True if any was freed. No bucket is ours. */
 bool name_recycle(struct local *local);
 void bucket_rebuild(struct local *local, struct bucket *bucket);
 
-/* ---- local_pool.c: entries ---------------------------------------------------------------------------------------- */
+/* ---- local_pool.c: entries --------------------------------------------------------------------------------------- */
 
 /* An entry of ours, from the cache or the pool; NULL and local->why if there is none. No bucket is ours. */
 bool entry_ready(struct local *local);
@@ -471,7 +524,7 @@ void entry_flush(struct local *local, uint32_t keep);
 /* Puts entries that belong to nobody into the pool: after their owner died. */
 void entry_pool_put(struct local *local, struct entry *entry);
 
-/* ---- local_token.c ------------------------------------------------------------------------------------------------- */
+/* ---- local_token.c ----------------------------------------------------------------------------------------------- */
 
 /* The next token, or 0 and local->why if none could be reserved. */
 uint64_t token_slow(struct local *local, uint64_t token);
@@ -494,15 +547,40 @@ int token_mend(struct local *local, struct pawl_why *why);
 /* The least the first token of a file may be. */
 uint64_t token_floor(void);
 
-/* ---- local_queue.c: holders, the queue, hand-off. The name's bucket is ours. --------------------------------------- */
+/* ---- local_queue.c: holders, the queue, hand-off. The name's bucket is ours. ------------------------------------- */
 
 static inline bool queue_admits(const struct name *name, uint32_t limit)
 {
         return name->holders == 0 || (name->holders < name->limit && name->holders < limit);
 }
 
-void queue_hold(struct local *local, struct name *name, struct entry *entry);
-void queue_unhold(struct local *local, struct name *name, struct entry *entry);
+void queue_hold_slow(struct local *local, struct name *name, struct entry *entry);
+void queue_unhold_slow(struct local *local, struct name *name, struct entry *entry);
+
+/* Into, and out of, the list of holders. Alone there is the usual case. */
+static inline void queue_hold(struct local *local, struct name *name, struct entry *entry)
+{
+        if (unlikely(name->holder_first != 0)) {
+                queue_hold_slow(local, name, entry);
+                return;
+        }
+        entry->prev = entry->next = 0;
+        name->holder_first = entry_reference(local, entry);
+        name->holders = 1;
+        name->limit = entry->limit;
+}
+
+static inline void queue_unhold(struct local *local, struct name *name, struct entry *entry)
+{
+        if (unlikely(name->holder_first != entry_reference(local, entry) || entry->next != 0)) {
+                queue_unhold_slow(local, name, entry);
+                return;
+        }
+        name->holder_first = 0;
+        name->holders = 0;
+        name->limit = UINT32_MAX;
+}
+
 void queue_append(struct local *local, struct name *name, struct entry *entry);
 void queue_insert(struct local *local, struct name *name, struct entry *entry); /* in the order of tickets */
 void queue_remove(struct local *local, struct name *name, struct entry *entry);
@@ -523,7 +601,7 @@ int64_t queue_next_check(struct local *local, const struct name *name, const str
 /* After the bucket was given back: wakes and tells. */
 void queue_flush(struct local *local);
 
-/* ---- local_bell.c: news from other processes, and the timed re-check ----------------------------------------------- */
+/* ---- local_bell.c: news from other processes, and the timed re-check --------------------------------------------- */
 
 void bell_open(struct local *local);
 void bell_close(struct local *local);
@@ -540,7 +618,7 @@ void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns);
 /* Sees to it that the timer of the re-check is set early enough. */
 void tick_by(struct local *local, int64_t at);
 
-/* ---- local_claim.c -------------------------------------------------------------------------------------------------- */
+/* ---- local_claim.c ----------------------------------------------------------------------------------------------- */
 
 /* Looks at what became of a claim and tells it. */
 void claim_look(struct local *local, struct claim *claim);

@@ -25,7 +25,7 @@ void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
         (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-/* ---- news --------------------------------------------------------------------------------------------------------------- */
+/* ---- news -------------------------------------------------------------------------------------------------------- */
 
 static void push_news(struct local *local, struct process *process, struct entry *entry)
 {
@@ -145,7 +145,7 @@ static void read_news(struct local *local)
         } while (count == NEWS_BATCH);
 }
 
-/* ---- the bell ------------------------------------------------------------------------------------------------------------ */
+/* ---- the bell ---------------------------------------------------------------------------------------------------- */
 
 static void bell_name(uint32_t slot, char *name, size_t size)
 {
@@ -235,7 +235,7 @@ bool bell_ring(struct local *local, uint32_t id)
         return heard;
 }
 
-/* ---- the re-check -------------------------------------------------------------------------------------------------------- */
+/* ---- the re-check ------------------------------------------------------------------------------------------------ */
 
 static void look_through(struct local *local, struct list *list)
 {
@@ -304,5 +304,6 @@ void tick_by(struct local *local, int64_t at)
 {
         local->tick.fire = on_tick;
         if (local->tick.place == 0 || local->tick.at > at)
-                (void)loop_set(local->engine.host->loop, &local->tick, at); /* no memory: the bell and the core's own look remain */
+                (void)loop_set(local->engine.host->loop, &local->tick,
+                               at); /* no memory: the bell and the core's own look remain */
 }

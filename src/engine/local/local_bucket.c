@@ -3,50 +3,6 @@
 
 #include "local.h"
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-        __uint128_t product = (__uint128_t)a * b;
-
-        return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-/* Fewer than 8 bytes as one word. Put together in registers: copied into a zeroed word, they would have to be awaited
- * there, because a load cannot take its bytes from several stores under way. */
-static uint64_t last_bytes(const char *text, size_t length)
-{
-        uint64_t word = 0;
-        uint32_t four;
-        uint16_t two;
-
-        if (length & 1)
-                word = (unsigned char)text[length - 1];
-        if (length & 2) {
-                memcpy(&two, text + (length & 4), sizeof(two));
-                word = word << 16 | two;
-        }
-        if (length & 4) {
-                memcpy(&four, text, sizeof(four));
-                word = word << 32 | four;
-        }
-        return word;
-}
-
-/* Seeded by the file's random id, so that nobody who chooses names can choose their bucket. */
-uint64_t bucket_hash(const struct local *local, const char *text, size_t length)
-{
-        uint64_t hash = local->seed ^ length;
-
-        for (; length >= 8; text += 8, length -= 8) {
-                uint64_t chunk;
-
-                memcpy(&chunk, text, 8);
-                hash = mix(hash ^ chunk, UINT64_C(0x9e3779b97f4a7c15));
-        }
-        if (length > 0)
-                hash = mix(hash ^ last_bytes(text, length), UINT64_C(0xd6e8feb86659fd93));
-        return mix(hash, UINT64_C(0xa0761d6478bd642f));
-}
-
 void bucket_give(struct local *local, struct bucket *bucket)
 {
         word_give(&bucket->word);
@@ -63,7 +19,7 @@ bool bucket_take_slow(struct local *local, struct bucket *bucket, enum taken tak
         return true;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
                          bool *damaged)
@@ -78,7 +34,7 @@ struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t ha
                         *damaged = true;
                         return NULL;
                 }
-                if (likely(name->hash == hash && name->length == length && memcmp(name->text, text, length) == 0))
+                if (name_is(name, hash, text, length))
                         return name;
                 reference = name->next;
         }
@@ -128,7 +84,8 @@ static struct name *pool_pop(struct local *local, int *code)
                 return name;
         }
         ready = atomic_load_explicit(&header->names_ready, memory_order_relaxed);
-        if ((ready >= header->names_room || ready >= local->name_capacity) && (*code = file_grow_names(local)) != PAWL_OK)
+        if ((ready >= header->names_room || ready >= local->name_capacity) &&
+            (*code = file_grow_names(local)) != PAWL_OK)
                 return NULL;
         atomic_store_explicit(&local->names[ready].used, 0, memory_order_relaxed);
         atomic_store_explicit(&header->names_ready, ready + 1, memory_order_release);
@@ -157,7 +114,8 @@ static int name_new(struct local *local, struct bucket *bucket, uint64_t hash, c
         struct name *fresh;
 
         if (!pool_take(local))
-                return why_set(&local->why, PAWL_BUSY, "a process that is stopped blocks the pool of names in %s; continue or kill it",
+                return why_set(&local->why, PAWL_BUSY,
+                               "a process that is stopped blocks the pool of names in %s; continue or kill it",
                                local->path);
         fresh = pool_pop(local, &code);
         if (fresh != NULL) {
@@ -174,8 +132,8 @@ static int name_new(struct local *local, struct bucket *bucket, uint64_t hash, c
         return PAWL_OK;
 }
 
-int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
-                struct name **name)
+int bucket_name_slow(struct local *local, struct bucket *bucket, uint64_t hash, const char *text, size_t length,
+                     struct name **name)
 {
         bool damaged;
 
@@ -188,7 +146,8 @@ int bucket_name(struct local *local, struct bucket *bucket, uint64_t hash, const
                 if (*name != NULL)
                         return PAWL_OK;
                 if (damaged)
-                        return why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it",
+                        return why_set(&local->why, PAWL_CORRUPT,
+                                       "the state in %s is damaged; remove the directory when nobody uses it",
                                        local->path);
         }
         return name_new(local, bucket, hash, text, length, name);
@@ -259,7 +218,7 @@ bool name_recycle(struct local *local)
         return recycled > 0;
 }
 
-/* ---- rebuilding ---------------------------------------------------------------------------------------------------- */
+/* ---- rebuilding -------------------------------------------------------------------------------------------------- */
 
 static bool before(const struct local *local, uint32_t a, uint32_t b)
 {

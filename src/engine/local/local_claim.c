@@ -24,20 +24,19 @@ static uint32_t limit_of(const struct claim *claim)
         return claim->max_holders == 0 ? UINT32_MAX : claim->max_holders;
 }
 
-/* ---- taking --------------------------------------------------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------------------------------------------------ */
 
 static void copy_note(struct entry *entry, const char *note)
 {
-        if (likely(note[0] == '\0')) {
-                entry->note[0] = '\0';
-                return;
-        }
-        strncpy(entry->note, note, sizeof(entry->note) - 1);
-        entry->note[sizeof(entry->note) - 1] = '\0';
+        size_t length = strnlen(note, sizeof(entry->note) - 1);
+
+        memset(entry->note, 0, sizeof(entry->note));
+        memcpy(entry->note, note, length);
 }
 
 /* An entry of ours, filled but not committed: still FREE. */
-static struct entry *fill(struct local *local, struct claim *claim, struct name *name, int64_t now)
+static inline struct entry *fill(struct local *local, struct claim *claim, struct name *name, int64_t now,
+                                 uint32_t flags)
 {
         struct entry *entry = entry_take(local);
         struct part *part = part_of(claim);
@@ -51,7 +50,13 @@ static struct entry *fill(struct local *local, struct claim *claim, struct name 
         entry->delay = claim->delay;
         entry->mode = claim->mode;
         entry->max_holders = claim->max_holders;
-        copy_note(entry, claim->note);
+        if (unlikely(claim->detached))
+                flags |= FIXED;
+        if (unlikely(claim->note[0] != '\0')) {
+                copy_note(entry, claim->note);
+                flags |= NOTED;
+        }
+        atomic_store_explicit(&entry->flags, flags, memory_order_relaxed);
         part->entry = entry_reference(local, entry);
         part->name = entry->name;
         part->uid[0] = claim->uid[0];
@@ -70,17 +75,16 @@ static void make_detached(struct local *local, struct entry *entry)
         entry_own(entry, DETACHED); /* after the commit: should we die before, it is just a dead holder's */
 }
 
-static int take(struct local *local, struct claim *claim, struct name *name, int64_t now, struct grant *grant)
+static inline int take(struct local *local, struct claim *claim, struct name *name, int64_t now, struct grant *grant)
 {
         uint64_t token = token_next(local);
         struct entry *entry;
 
         if (unlikely(token == 0))
                 return local->why.code;
-        entry = fill(local, claim, name, now);
+        entry = fill(local, claim, name, now, 0);
         entry->token = token;
         entry->lease_until = now + claim->ttl;
-        atomic_store_explicit(&entry->flags, claim->detached ? FIXED : 0, memory_order_relaxed);
         hook(local, 1);
         entry_commit(entry, HELD);
         if (unlikely(claim->detached))
@@ -99,8 +103,8 @@ static bool is_free(const struct name *name, const struct claim *claim, int64_t 
 }
 
 /* The bucket is ours. PAWL_OK: taken. PAWL_BUSY: not now. probe: ask the kernel who lives before saying so. */
-static int try_take(struct local *local, struct claim *claim, struct name *name, int64_t now, bool probe,
-                    struct grant *grant)
+static inline int try_take(struct local *local, struct claim *claim, struct name *name, int64_t now, bool probe,
+                           struct grant *grant)
 {
         if (likely(is_free(name, claim, now)))
                 return take(local, claim, name, now, grant);
@@ -112,7 +116,7 @@ static int try_take(struct local *local, struct claim *claim, struct name *name,
 }
 
 /* The bucket of the claim's name, and the name. PAWL_BUSY: stuck. Otherwise, if not PAWL_OK, why is set. */
-static int enter(struct local *local, struct claim *claim, struct bucket **bucket, struct name **name)
+static inline int enter(struct local *local, struct claim *claim, struct bucket **bucket, struct name **name)
 {
         uint64_t hash = bucket_hash(local, claim->name, claim->name_length);
         int code = PAWL_OK;
@@ -160,7 +164,7 @@ static int instant_acquire(struct engine *engine, struct claim *claim, int64_t n
         return code;
 }
 
-/* ---- forgetting -------------------------------------------------------------------------------------------------------------- */
+/* ---- forgetting -------------------------------------------------------------------------------------------------- */
 
 void claim_forget(struct local *local, struct claim *claim)
 {
@@ -176,7 +180,7 @@ void claim_forget(struct local *local, struct claim *claim)
 }
 
 /* Whether the entry still is this claim's. */
-static bool ours(const struct local *local, const struct part *part, const struct entry *entry)
+static inline bool ours(const struct local *local, const struct part *part, const struct entry *entry)
 {
         uint32_t owner = entry_owner(entry);
         uint32_t expected = (entry_flags(entry) & FIXED) != 0 && owner == DETACHED ? DETACHED : local->id;
@@ -185,7 +189,7 @@ static bool ours(const struct local *local, const struct part *part, const struc
 }
 
 /* Back to our cache, if it is ours to give; the committing store has been done, or is done here. */
-static void put_away(struct local *local, struct entry *entry)
+static inline void put_away(struct local *local, struct entry *entry)
 {
         if (entry_owner(entry) == DETACHED)
                 entry_own(entry, local->id);
@@ -208,10 +212,10 @@ static void leave(struct local *local, struct part *part, struct entry *entry)
         atomic_store(&local->buckets[part->bucket].dirty, 1);
 }
 
-/* ---- release -------------------------------------------------------------------------------------------------------------------- */
+/* ---- release ----------------------------------------------------------------------------------------------------- */
 
 /* The bucket is ours. */
-static int release_held(struct local *local, const struct claim *claim, struct entry *entry, int64_t now)
+static inline int release_held(struct local *local, const struct claim *claim, struct entry *entry, int64_t now)
 {
         struct name *name = name_at(local, part_of(claim)->name);
         bool in_time = entry->lease_until > now && !claim->lost;
@@ -261,7 +265,7 @@ static void release(struct engine *engine, struct claim *claim)
         events_of(local)->released(core_of(local), claim, code);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static void tell_granted(struct local *local, struct claim *claim, uint64_t token, int64_t sent_at)
 {
@@ -281,14 +285,12 @@ static void refuse(struct local *local, struct claim *claim, int code)
 
 static void enqueue(struct local *local, struct claim *claim, struct name *name, int64_t now)
 {
-        struct entry *entry = fill(local, claim, name, now);
+        struct entry *entry = fill(local, claim, name, now, claim->blocking ? BLOCKING : 0);
         struct part *part = part_of(claim);
 
         entry->token = 0;
         entry->lease_until = 0;
         entry->ticket = ++name->ticket;
-        atomic_store_explicit(&entry->flags, (claim->detached ? FIXED : 0) | (claim->blocking ? BLOCKING : 0),
-                              memory_order_relaxed);
         part->seen = atomic_load(&entry->word);
         hook(local, 3);
         entry_commit(entry, WAITING);
@@ -335,7 +337,8 @@ static void acquire_or_wait(struct local *local, struct claim *claim, int64_t no
                 refuse(local, claim, code);
                 return;
         }
-        code = try_take(local, claim, name, now, true, &grant);
+        code = try_take(local, claim, name, now, !claim->wait,
+                        &grant); /* who waits looks after the holder soon enough */
         if (code == PAWL_BUSY && claim->wait)
                 enqueue(local, claim, name, now);
         bucket_give(local, bucket);
@@ -352,7 +355,7 @@ static void acquire(struct engine *engine, struct claim *claim)
         acquire_or_wait(local, claim, local_now(local));
 }
 
-/* ---- looking -------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 /* What became of a claim, found under the bucket's lock, told after it. */
 enum outcome { NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_GONE, TELL_ASKED };
@@ -380,7 +383,8 @@ static enum outcome look_at_waiting(struct local *local, struct part *part, stru
         struct name *name = name_at(local, part->name);
 
         if (unlikely(name == NULL || !ours(local, part, entry))) {
-                why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it", local->path);
+                why_set(&local->why, PAWL_CORRUPT,
+                        "the state in %s is damaged; remove the directory when nobody uses it", local->path);
                 return TELL_REFUSED;
         }
         if (entry_state(entry) == PAUSED) {
@@ -408,7 +412,8 @@ static enum outcome look_at_waiting(struct local *local, struct part *part, stru
                 return NOTHING; /* granted by ourselves just now: told when the bucket is given back */
         default:
                 put_away(local, entry);
-                why_set(&local->why, PAWL_CORRUPT, "the state in %s is damaged; remove the directory when nobody uses it", local->path);
+                why_set(&local->why, PAWL_CORRUPT,
+                        "the state in %s is damaged; remove the directory when nobody uses it", local->path);
                 return TELL_REFUSED;
         }
 }
@@ -518,7 +523,7 @@ static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
         }
 }
 
-/* ---- cancel ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- cancel ------------------------------------------------------------------------------------------------------ */
 
 /* The bucket is ours. True if it holds the lock after all. */
 static bool cancel_waiting(struct local *local, struct part *part, struct entry *entry, int64_t now)
@@ -568,7 +573,7 @@ static void cancel(struct engine *engine, struct claim *claim)
         queue_flush(local);
 }
 
-/* ---- renew ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- renew ------------------------------------------------------------------------------------------------------- */
 
 /* The bucket is ours. */
 static enum outcome renew_held(struct local *local, struct part *part, struct entry *entry, int64_t now, int *reason)
@@ -622,7 +627,7 @@ static void renew(struct engine *engine, struct claim *const *claims, size_t n)
                 renew_one(local, claims[i], now);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int open_path(struct local *local, const struct url *url, struct pawl_why *why)
 {

@@ -31,7 +31,7 @@ void local_set_capacity(uint32_t processes, uint32_t names, uint32_t entries)
         capacity.entries = entries != 0 ? entries : ENTRIES_MAX;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------------------------------ */
+/* ---- the directory ----------------------------------------------------------------------------------------------- */
 
 int file_default_path(char *path, size_t size, struct pawl_why *why)
 {
@@ -45,7 +45,8 @@ int file_default_path(char *path, size_t size, struct pawl_why *why)
         }
         (void)getpwuid_r(geteuid(), &user, buffer, sizeof(buffer), &found);
         if (found == NULL || found->pw_dir == NULL || found->pw_dir[0] != '/')
-                return why_set(why, PAWL_INVALID, "user %u has no home directory; say where the locks live, as in local:/some/directory",
+                return why_set(why, PAWL_INVALID,
+                               "user %u has no home directory; say where the locks live, as in local:/some/directory",
                                (unsigned)geteuid());
         if ((size_t)snprintf(path, size, "%s/.local/state/pawl", found->pw_dir) >= size)
                 return why_set(why, PAWL_INVALID, "the path of the home directory is too long");
@@ -84,7 +85,8 @@ static int open_directory(struct local *local, struct pawl_why *why)
         if (local->directory_fd >= 0)
                 return PAWL_OK;
         if (errno == ELOOP || errno == ENOTDIR)
-                return why_set(why, PAWL_DENIED, "%s is not a directory, or a symbolic link to one; name the directory itself",
+                return why_set(why, PAWL_DENIED,
+                               "%s is not a directory, or a symbolic link to one; name the directory itself",
                                local->path);
         return why_system(why, errno, "cannot open the directory %s", local->path);
 }
@@ -96,12 +98,16 @@ static int check_directory(struct local *local, struct pawl_why *why)
         if (fstat(local->directory_fd, &status) != 0)
                 return why_system(why, errno, "cannot look at %s", local->path);
         if (status.st_uid != geteuid() && status.st_uid != 0)
-                return why_set(why, PAWL_DENIED, "%s belongs to user %u, who could change locks as he likes; use a directory of your own or of root",
+                return why_set(why, PAWL_DENIED,
+                               "%s belongs to user %u, who could change locks as he likes; use a directory of your own "
+                               "or of root",
                                local->path, (unsigned)status.st_uid);
         if ((status.st_mode & S_IWOTH) != 0)
-                return why_set(why, PAWL_DENIED, "everybody may write to %s; chmod it to 700, or to 1770 for a group", local->path);
+                return why_set(why, PAWL_DENIED, "everybody may write to %s; chmod it to 700, or to 1770 for a group",
+                               local->path);
         if ((status.st_mode & S_IWGRP) != 0 && (status.st_mode & S_ISVTX) == 0)
-                return why_set(why, PAWL_DENIED, "a group may write to %s; chmod it to 700, or to 1770 if that group is to share locks",
+                return why_set(why, PAWL_DENIED,
+                               "a group may write to %s; chmod it to 700, or to 1770 if that group is to share locks",
                                local->path);
         local->shared_directory = (status.st_mode & S_IWGRP) != 0;
         return PAWL_OK;
@@ -111,9 +117,9 @@ static const struct {
         unsigned long type;
         const char *name;
 } remote[] = {
-        {0x6969, "NFS"},      {0x517b, "SMB"},      {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},       {0x01021997, "9p"},
-        {0x65735546, "FUSE"}, {0x5346414f, "AFS"},  {0x00c36400, "Ceph"}, {0x73757245, "Coda"},      {0x7461636f, "OCFS2"},
-        {0x01161970, "GFS2"}, {0x0bd00bd0, "Lustre"},
+        {0x6969, "NFS"},      {0x517b, "SMB"},       {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+        {0x01021997, "9p"},   {0x65735546, "FUSE"},  {0x5346414f, "AFS"},  {0x00c36400, "Ceph"},
+        {0x73757245, "Coda"}, {0x7461636f, "OCFS2"}, {0x01161970, "GFS2"}, {0x0bd00bd0, "Lustre"},
 };
 
 /* Shared memory and locks between machines are not what they seem. */
@@ -125,13 +131,15 @@ static int check_filesystem(struct local *local, struct pawl_why *why)
                 return why_system(why, errno, "cannot look at the file system of %s", local->path);
         for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++)
                 if ((unsigned long)(uint32_t)status.f_type == remote[i].type)
-                        return why_set(why, PAWL_UNSUPPORTED, "%s is on %s, where memory shared by processes cannot be trusted; use a local disk",
-                                       local->path, remote[i].name);
+                        return why_set(
+                                why, PAWL_UNSUPPORTED,
+                                "%s is on %s, where memory shared by processes cannot be trusted; use a local disk",
+                                local->path, remote[i].name);
         local->on_tmpfs = (uint32_t)status.f_type == TMPFS_MAGIC || (uint32_t)status.f_type == RAMFS_MAGIC;
         return PAWL_OK;
 }
 
-/* ---- files in it ---------------------------------------------------------------------------------------------------------------- */
+/* ---- files in it ------------------------------------------------------------------------------------------------- */
 
 static mode_t file_mode(const struct local *local)
 {
@@ -152,9 +160,10 @@ static int check_file(struct local *local, int fd, const char *name, struct pawl
         if ((status.st_mode & S_IWOTH) != 0 || ((status.st_mode & S_IWGRP) != 0 && !local->shared_directory))
                 return why_set(why, PAWL_DENIED, "others may write to %s/%s; chmod it to %o", local->path, name,
                                (unsigned)file_mode(local));
-        if (!local->shared_directory && status.st_uid != geteuid() && status.st_uid != directory.st_uid && status.st_uid != 0)
-                return why_set(why, PAWL_DENIED, "%s/%s belongs to user %u; remove it when nobody uses it", local->path, name,
-                               (unsigned)status.st_uid);
+        if (!local->shared_directory && status.st_uid != geteuid() && status.st_uid != directory.st_uid &&
+            status.st_uid != 0)
+                return why_set(why, PAWL_DENIED, "%s/%s belongs to user %u; remove it when nobody uses it", local->path,
+                               name, (unsigned)status.st_uid);
         return PAWL_OK;
 }
 
@@ -205,7 +214,8 @@ static int init_lock(struct local *local, struct pawl_why *why)
                         return why_system(why, errno, "cannot lock %s/alive", local->path);
                 nanosleep(&pause, NULL);
         }
-        return why_set(why, PAWL_SYSTEM, "another process has been preparing %s for seconds; see whether one that uses it is stopped",
+        return why_set(why, PAWL_SYSTEM,
+                       "another process has been preparing %s for seconds; see whether one that uses it is stopped",
                        local->path);
 }
 
@@ -216,7 +226,7 @@ static void init_unlock(struct local *local)
         (void)fcntl(local->alive_fd, F_OFD_SETLK, &lock);
 }
 
-/* ---- the layout ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the layout -------------------------------------------------------------------------------------------------- */
 
 struct layout {
         size_t processes;
@@ -250,7 +260,8 @@ static int read_boot_id(char id[40], struct pawl_why *why)
 
         memset(id, 0, 40);
         if (fd < 0)
-                return why_system(why, errno, "cannot read /proc/sys/kernel/random/boot_id, which tells one boot from another");
+                return why_system(why, errno,
+                                  "cannot read /proc/sys/kernel/random/boot_id, which tells one boot from another");
         got = read(fd, id, 36);
         close(fd);
         if (got != 36)
@@ -275,7 +286,7 @@ static int give_space(struct local *local, int fd, size_t from, size_t size, str
         return why_system(why, error, "no room on the disk for %s", local->path);
 }
 
-/* ---- a new file --------------------------------------------------------------------------------------------------------------------- */
+/* ---- a new file -------------------------------------------------------------------------------------------------- */
 
 static int fill_header(struct local *local, int fd, uint64_t fence, struct pawl_why *why)
 {
@@ -314,7 +325,9 @@ static int size_file(struct local *local, int fd, struct pawl_why *why)
 
         /* Not tried: it would raise SIGXFSZ, which ends the program. */
         if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < layout.size)
-                return why_set(why, PAWL_FULL, "files may not be larger than %llu bytes here (ulimit -f), the state in %s needs %zu, most of it never written",
+                return why_set(why, PAWL_FULL,
+                               "files may not be larger than %llu bytes here (ulimit -f), the state in %s needs %zu, "
+                               "most of it never written",
                                (unsigned long long)limit.rlim_cur, local->path, layout.size);
         if (ftruncate(fd, (off_t)layout.size) != 0)
                 return why_system(why, errno, "cannot make the state in %s", local->path);
@@ -350,7 +363,7 @@ static int create_state(struct local *local, uint64_t fence, struct pawl_why *wh
         return code;
 }
 
-/* ---- an old file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- an old file ------------------------------------------------------------------------------------------------- */
 
 enum verdict { GOOD, STALE, DAMAGED, OTHER_VERSION, OTHER_CLOCK };
 
@@ -402,10 +415,13 @@ static int refuse(struct local *local, enum verdict verdict, struct pawl_why *wh
 {
         switch (verdict) {
         case OTHER_VERSION:
-                return why_set(why, PAWL_OTHER_VERSION, "%s/state was written by another version of pawl that is still using it; stop that first",
-                               local->path);
+                return why_set(
+                        why, PAWL_OTHER_VERSION,
+                        "%s/state was written by another version of pawl that is still using it; stop that first",
+                        local->path);
         case OTHER_CLOCK:
-                return why_set(why, PAWL_UNSUPPORTED, "%s is in use in another time namespace, whose clock differs; use another directory",
+                return why_set(why, PAWL_UNSUPPORTED,
+                               "%s is in use in another time namespace, whose clock differs; use another directory",
                                local->path);
         default:
                 return damaged(local, why);
@@ -433,7 +449,8 @@ static int examine(struct local *local, enum verdict *verdict, uint64_t *fence, 
         local->process_capacity = header.processes;
         local->name_capacity = header.names;
         local->entry_capacity = header.entries;
-        local->seed = header.file_id[0];
+        local->seed[0] = header.file_id[0];
+        local->seed[1] = header.file_id[1];
         return PAWL_OK;
 }
 
@@ -447,8 +464,10 @@ static int open_state(struct local *local, struct pawl_why *why)
                 int code = open_file(local, "state", 0, &local->state_fd, why);
 
                 if (code == PAWL_NOT_FOUND && process_any_alive(local->alive_fd, PROCESSES_MAX))
-                        return why_set(why, PAWL_CORRUPT, "%s/state was removed while processes use it; stop them, then remove the directory",
-                                       local->path);
+                        return why_set(
+                                why, PAWL_CORRUPT,
+                                "%s/state was removed while processes use it; stop them, then remove the directory",
+                                local->path);
                 if (code == PAWL_OK)
                         code = examine(local, &verdict, &fence, why);
                 if (code != PAWL_OK && code != PAWL_NOT_FOUND)
@@ -537,7 +556,7 @@ bool file_is_there(struct local *local)
         return !local->deleted;
 }
 
-/* ---- growth: disk space before first use, so that a full disk is an error and never a SIGBUS --------------------------------------------- */
+/* ---- growth: disk space before first use, so that a full disk is an error and never a SIGBUS --------------------- */
 
 int file_grow_names(struct local *local)
 {
@@ -566,8 +585,9 @@ int file_grow_entries(struct local *local)
         int code;
 
         if (from >= local->entry_capacity || atomic_load(&header->entries_ready) >= local->entry_capacity)
-                return why_set(&local->why, PAWL_FULL, "%s has room for %u claims, held and waiting, and all are in use",
-                               local->path, (unsigned)local->entry_capacity);
+                return why_set(&local->why, PAWL_FULL,
+                               "%s has room for %u claims, held and waiting, and all are in use", local->path,
+                               (unsigned)local->entry_capacity);
         if (count > local->entry_capacity - from)
                 count = local->entry_capacity - from;
         code = give_space(local, local->state_fd, (size_t)((char *)&local->entries[from] - local->map),

@@ -72,10 +72,12 @@ static void copy_entry(struct page *page, const struct name *name, const struct 
         if (line == NULL)
                 return;
         if (entry_owner(entry) == DETACHED)
-                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(entry->owner_text) - 1, entry->owner_text);
+                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(entry->owner_text) - 1,
+                         entry->owner_text);
         else
                 process_owner(page->local, entry_owner(entry), line->owner, sizeof(line->owner));
-        snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(entry->note) - 1, entry->note);
+        if ((entry_flags(entry) & NOTED) != 0)
+                snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(entry->note) - 1, entry->note);
         line->entry.role = role;
         line->entry.token = role == PAWL_ROLE_HOLDER ? entry->token : 0;
         line->entry.remaining_ms = role == PAWL_ROLE_HOLDER ? remaining_ms(page, entry->lease_until) : 0;
@@ -137,7 +139,8 @@ static void copy_past(struct page *page, const struct name *name)
                 if (line == NULL)
                         continue;
                 snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(past->owner) - 1, past->owner);
-                snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(past->note) - 1, past->note);
+                if (past->noted != 0)
+                        snprintf(line->note, sizeof(line->note), "%.*s", (int)sizeof(past->note) - 1, past->note);
                 line->entry.role = PAWL_ROLE_PAST;
                 line->entry.token = past->token;
                 line->entry.how = past->how;
@@ -179,7 +182,8 @@ static struct name *find(struct local *local, struct inquiry *inquiry, int missi
 
         *bucket = bucket_of(local, hash);
         if (!bucket_take(local, *bucket)) {
-                inquiry->answered(inquiry, PAWL_SYSTEM, "a process that is stopped blocks this name; continue or kill it");
+                inquiry->answered(inquiry, PAWL_SYSTEM,
+                                  "a process that is stopped blocks this name; continue or kill it");
                 return NULL;
         }
         name = bucket_find(local, *bucket, hash, inquiry->name, length, &bad);
@@ -278,7 +282,7 @@ static void list(struct engine *engine, struct inquiry *inquiry)
         inquiry->answered(inquiry, page.short_of_memory ? PAWL_NO_MEMORY : PAWL_OK, NULL);
 }
 
-/* ---- interfering ------------------------------------------------------------------------------------------------------------ */
+/* ---- interfering ------------------------------------------------------------------------------------------------- */
 
 static void break_holder(struct local *local, struct name *name, struct entry *entry, int64_t now)
 {

@@ -28,8 +28,8 @@ static bool pool_take(struct local *local)
         enum taken taken = word_take(local, &local->header->entry_pool);
 
         if (taken == NOT_TAKEN) {
-                why_set(&local->why, PAWL_BUSY, "a process that is stopped blocks the pool of claims in %s; continue or kill it",
-                        local->path);
+                why_set(&local->why, PAWL_BUSY,
+                        "a process that is stopped blocks the pool of claims in %s; continue or kill it", local->path);
                 return false;
         }
         if (taken == TAKEN_OVER)

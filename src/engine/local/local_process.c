@@ -51,7 +51,7 @@ void process_owner(struct local *local, uint32_t id, char *text, size_t size)
                 snprintf(text, size, "%.*s", (int)sizeof(process->owner) - 1, process->owner);
 }
 
-/* ---- reaping ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reaping ----------------------------------------------------------------------------------------------------- */
 
 /* Ends what the entry stands for. The bucket is ours. */
 static void end_entry(struct local *local, struct name *name, struct entry *entry, int64_t now)
@@ -189,7 +189,7 @@ void process_drop_own(struct local *local)
                         reap_entry(local, &local->entries[i], local->id);
 }
 
-/* ---- joining and leaving ------------------------------------------------------------------------------------------------------ */
+/* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
 static void take_slot(struct local *local, uint32_t slot)
 {
@@ -241,7 +241,7 @@ void process_leave(struct local *local)
         local->id = 0;
 }
 
-/* ---- fork: the one piece of global state (docs/decisions/0030-local-engine.md) -------------------------------------------------- */
+/* ---- fork: the one piece of global state (docs/decisions/0030-local-engine.md) ----------------------------------- */
 
 static pthread_mutex_t opened_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t opened_once = PTHREAD_ONCE_INIT;

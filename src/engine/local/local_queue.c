@@ -10,9 +10,9 @@ static void mark_damaged(struct local *local, struct name *name)
         atomic_store(&bucket_of(local, name->hash)->dirty, 1); /* the next to come rebuilds it */
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-void queue_hold(struct local *local, struct name *name, struct entry *entry)
+void queue_hold_slow(struct local *local, struct name *name, struct entry *entry)
 {
         uint32_t reference = entry_reference(local, entry);
         struct entry *second = entry_at(local, name->holder_first);
@@ -50,8 +50,9 @@ static bool unlink_entry(struct local *local, struct entry *entry, uint32_t *fir
         uint32_t reference = entry_reference(local, entry);
         struct entry *prev = entry_at(local, entry->prev);
         struct entry *next = entry_at(local, entry->next);
-        bool in_order = (entry->prev == 0 ? *first == reference : prev != NULL && prev->next == reference) &&
-                        (entry->next == 0 ? last == NULL || *last == reference : next != NULL && next->prev == reference);
+        bool in_order =
+                (entry->prev == 0 ? *first == reference : prev != NULL && prev->next == reference) &&
+                (entry->next == 0 ? last == NULL || *last == reference : next != NULL && next->prev == reference);
 
         if (unlikely(!in_order))
                 return false;
@@ -66,7 +67,7 @@ static bool unlink_entry(struct local *local, struct entry *entry, uint32_t *fir
         return true;
 }
 
-void queue_unhold(struct local *local, struct name *name, struct entry *entry)
+void queue_unhold_slow(struct local *local, struct name *name, struct entry *entry)
 {
         if (unlikely(!unlink_entry(local, entry, &name->holder_first, NULL) || name->holders == 0)) {
                 mark_damaged(local, name);
@@ -128,7 +129,7 @@ void queue_remove(struct local *local, struct name *name, struct entry *entry)
         name->waiters--;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 static void wake_later(struct local *local, struct entry *entry)
 {
@@ -151,7 +152,7 @@ void queue_notify(struct local *local, struct entry *entry)
         wake_later(local, entry);
 }
 
-/* ---- the end of a holding ------------------------------------------------------------------------------------------- */
+/* ---- the end of a holding ---------------------------------------------------------------------------------------- */
 
 static void owner_of(struct local *local, const struct entry *entry, char *text, size_t size)
 {
@@ -177,8 +178,8 @@ static void record(struct local *local, struct name *name, const struct entry *e
         past->how = (uint8_t)how;
         past->mode = (uint8_t)entry->mode;
         owner_of(local, entry, past->owner, sizeof(past->owner));
-        past->note[0] = '\0';
-        if (unlikely(entry->note[0] != '\0'))
+        past->noted = (entry_flags(entry) & NOTED) != 0;
+        if (unlikely(past->noted != 0))
                 memcpy(past->note, entry->note, sizeof(past->note));
         past->token = entry->token;
         name->pasts++;
@@ -283,7 +284,7 @@ bool queue_purge(struct local *local, struct name *name, int64_t now, bool probe
         return purged;
 }
 
-/* ---- hand-off --------------------------------------------------------------------------------------------------------- */
+/* ---- hand-off ---------------------------------------------------------------------------------------------------- */
 
 void queue_confirm(struct local *local, struct entry *entry, int64_t now)
 {
@@ -398,7 +399,7 @@ int64_t queue_next_check(struct local *local, const struct name *name, const str
         return at;
 }
 
-/* ---- after the bucket --------------------------------------------------------------------------------------------------- */
+/* ---- after the bucket -------------------------------------------------------------------------------------------- */
 
 /* Nobody woke up: not yet asleep, or dead. */
 static void check_granted(struct local *local, struct entry *entry)

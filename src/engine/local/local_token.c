@@ -11,7 +11,8 @@ uint64_t token_floor(void)
 {
         struct timespec ts;
 
-        clock_gettime(CLOCK_REALTIME, &ts); /* not a lease: a number that a new file begins with, above an older one's */
+        clock_gettime(CLOCK_REALTIME,
+                      &ts); /* not a lease: a number that a new file begins with, above an older one's */
         return ts.tv_sec < 0 ? 0 : (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
@@ -26,7 +27,8 @@ static int reserve_block(struct local *local, uint64_t token)
         from = from > durable ? from : durable;
         from = from > token ? from : token;
         if (from >= TOKEN_LIMIT)
-                return why_set(&local->why, PAWL_CORRUPT, "the token counter in %s is damaged; remove the directory when nobody uses it",
+                return why_set(&local->why, PAWL_CORRUPT,
+                               "the token counter in %s is damaged; remove the directory when nobody uses it",
                                local->path);
         atomic_store_explicit(&local->durable->limit, from + TOKEN_BLOCK, memory_order_relaxed);
         hook(local, 10);
@@ -42,8 +44,8 @@ static int reserve(struct local *local, uint64_t token, uint64_t margin)
         int code = PAWL_OK;
 
         if (word_take(local, &header->reserve) == NOT_TAKEN)
-                return why_set(&local->why, PAWL_BUSY, "another process is reserving tokens in %s and does not come to an end",
-                               local->path);
+                return why_set(&local->why, PAWL_BUSY,
+                               "another process is reserving tokens in %s and does not come to an end", local->path);
         if (token + margin >= atomic_load_explicit(&header->limit, memory_order_relaxed))
                 code = reserve_block(local, token);
         word_give(&header->reserve);
@@ -56,8 +58,8 @@ uint64_t token_slow(struct local *local, uint64_t token)
         uint64_t limit = atomic_load_explicit(&local->header->limit, memory_order_acquire);
 
         if (token >= TOKEN_LIMIT) {
-                why_set(&local->why, PAWL_CORRUPT, "the token counter in %s is damaged; remove the directory when nobody uses it",
-                        local->path);
+                why_set(&local->why, PAWL_CORRUPT,
+                        "the token counter in %s is damaged; remove the directory when nobody uses it", local->path);
                 return 0;
         }
         if (token > limit)
@@ -69,7 +71,8 @@ uint64_t token_slow(struct local *local, uint64_t token)
 
 uint64_t token_seal(const struct header *header)
 {
-        return (atomic_load_explicit(&header->fence, memory_order_relaxed) ^ header->file_id[1]) * UINT64_C(0x9e3779b97f4a7c15);
+        return (atomic_load_explicit(&header->fence, memory_order_relaxed) ^ header->file_id[1]) *
+               UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static uint64_t greater(uint64_t a, uint64_t b)

@@ -3,12 +3,24 @@
  *
  * A process that died inside is found out by its lifeline, and its word taken over; whoever does so rebuilds what the
  * word covers. A process that lives but does not come out (it was stopped there) cannot be robbed: it might go on at
- * any moment. Then the taker gives up for now (NOT_TAKEN), and tries again by and by. */
+ * any moment. Then the taker gives up for now (NOT_TAKEN), and tries again by and by.
+ *
+ * The counts of those who wait are hints. One who dies waiting leaves its count too high: whoever finds nobody there
+ * sets it right. One too low costs a sleeper its short time-out. */
 #include "local.h"
 
-enum { SPINS = 100 };
+enum { SPINS = 200, COURTESY = 40, SPINNER = 1, SLEEPER = 1 << 16, SPINNERS = 0xffff };
 #define SLEEP (2 * MS)
 #define GIVE_UP (250 * MS)
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+}
 
 static bool try_take(struct local *local, struct word *word)
 {
@@ -19,36 +31,54 @@ static bool try_take(struct local *local, struct word *word)
                                                        memory_order_relaxed);
 }
 
+static void count_out(struct word *word, uint32_t what)
+{
+        uint32_t mask = what == SPINNER ? SPINNERS : ~(uint32_t)SPINNERS;
+        uint32_t count = atomic_load(&word->waiting);
+
+        while ((count & mask) != 0)
+                if (atomic_compare_exchange_weak(&word->waiting, &count, count - what))
+                        return;
+}
+
+/* The word is free, but others came before us: let them have it first. If nobody takes it they are gone. */
+static void give_way(struct word *word)
+{
+        for (int i = 0; i < COURTESY; i++) {
+                if (atomic_load_explicit(&word->owner, memory_order_relaxed) != 0 ||
+                    atomic_load_explicit(&word->waiting, memory_order_relaxed) == 0)
+                        return;
+                relax();
+        }
+        atomic_fetch_and(&word->waiting, ~(uint32_t)SPINNERS);
+}
+
 static bool spin(struct local *local, struct word *word)
 {
-        for (int i = 0; i < SPINS; i++) {
-                if (try_take(local, word))
-                        return true;
-#if defined(__x86_64__) || defined(__i386__)
-                __builtin_ia32_pause();
-#endif
+        bool taken = false;
+
+        atomic_fetch_add(&word->waiting, SPINNER);
+        for (int i = 0; i < SPINS && !taken; i++) {
+                taken = try_take(local, word);
+                relax();
         }
-        return false;
+        count_out(word, SPINNER);
+        return taken;
 }
 
 static void sleep_on(struct word *word, uint32_t owner)
 {
-        atomic_fetch_add_explicit(&word->sleepers, 1, memory_order_seq_cst);
+        atomic_fetch_add(&word->waiting, SLEEPER);
         futex_wait(&word->owner, owner, SLEEP);
-        /* Never below 0: the count may have been scribbled on, or set to 0 by a rebuild. */
-        for (uint32_t count = atomic_load(&word->sleepers); count != 0;)
-                if (atomic_compare_exchange_weak(&word->sleepers, &count, count - 1))
-                        break;
+        count_out(word, SLEEPER);
 }
 
 /* Out of a dead process's hands, or out of ours if we are not inside at all. */
 static bool take_over(struct local *local, struct word *word, uint32_t owner)
 {
-        if (owner != local->id && process_alive(local, owner))
-                return false;
-        /* Those who died asleep here never counted themselves out. */
-        atomic_store_explicit(&word->sleepers, 0, memory_order_relaxed);
-        return owner == local->id ||
+        if (owner == local->id)
+                return true;
+        return !process_alive(local, owner) &&
                atomic_compare_exchange_strong_explicit(&word->owner, &owner, local->id, memory_order_acquire,
                                                        memory_order_relaxed);
 }
@@ -57,17 +87,18 @@ enum taken word_wait(struct local *local, struct word *word)
 {
         int64_t give_up = 0;
 
-        if (spin(local, word))
-                return TAKEN;
+        if (atomic_load_explicit(&word->owner, memory_order_relaxed) == 0)
+                give_way(word);
         for (;;) {
-                uint32_t owner = atomic_load_explicit(&word->owner, memory_order_relaxed);
-                int64_t now = local_now(local);
+                uint32_t owner;
+                int64_t now;
 
-                if (owner == 0) {
-                        if (try_take(local, word))
-                                return TAKEN;
+                if (spin(local, word))
+                        return TAKEN;
+                owner = atomic_load_explicit(&word->owner, memory_order_relaxed);
+                if (owner == 0)
                         continue;
-                }
+                now = local_now(local);
                 if (give_up == 0)
                         give_up = now + GIVE_UP;
                 if (now >= give_up)
@@ -82,5 +113,6 @@ enum taken word_wait(struct local *local, struct word *word)
 
 void word_wake(struct word *word)
 {
-        futex_wake(&word->owner, 1);
+        if (atomic_load_explicit(&word->waiting, memory_order_relaxed) >= SLEEPER && futex_wake(&word->owner, 1) == 0)
+                atomic_fetch_and(&word->waiting, SPINNERS); /* nobody sleeps here: who did is dead, or on its way */
 }
