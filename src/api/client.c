@@ -238,6 +238,8 @@ static void wait_for_quiet(struct pawl_client *client)
         for (;;) {
                 loop_turn(&client->loop);
                 client_call_back(client);
+                if (!list_empty(&client->core.notices) && !client->in_callback)
+                        continue;
                 now = loop_now(&client->loop);
                 if (!client->inside && list_empty(&client->core.notices) && (quiet(client) || now >= patience))
                         return;
@@ -295,7 +297,7 @@ int pawl_dispatch(pawl_client *client)
                 loop_turn(&client->loop);
                 client_call_back(client);
         }
-        pthread_mutex_unlock(&client->mutex);
+        client_unlock(client); /* makes the descriptor readable if callbacks are left */
         return code;
 }
 

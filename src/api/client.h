@@ -77,7 +77,7 @@ bool client_calls_back(const struct pawl_client *client);
 /* Waits, locked on entry and exit, until the sleeper got something it wanted; drives the loop if nobody else does. */
 void client_sleep(struct pawl_client *client, struct sleeper *sleeper);
 bool client_tell(struct pawl_lock *lock, enum notice notice);
-/* Runs every callback that is due, unlocked meanwhile. */
+/* Runs callbacks that are due, unlocked meanwhile: not all of them if they are many. */
 void client_call_back(struct pawl_client *client);
 
 #endif

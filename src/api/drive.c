@@ -14,6 +14,9 @@
 /* How long the thread leaves the loop alone after a caller drove it, and how late a timer may be for it. */
 #define STANDBY (10 * MS)
 
+/* Callbacks may cause callbacks without end; leases and other descriptors must have their turn all the same. */
+enum { CALLBACKS_AT_ONCE = 64 };
+
 bool client_calls_back(const struct pawl_client *client)
 {
         return client->in_callback && pthread_equal(client->callback_thread, pthread_self());
@@ -61,7 +64,7 @@ void client_call_back(struct pawl_client *client)
 
         if (client->in_callback) /* by another thread: it will find these too */
                 return;
-        while ((lock = core_notice(&client->core, &notices))) {
+        for (int i = 0; i < CALLBACKS_AT_ONCE && (lock = core_notice(&client->core, &notices)); i++) {
                 lock->running = true;
                 client->in_callback = true;
                 client->callback_thread = pthread_self();
@@ -194,6 +197,8 @@ static void *thread_main(void *arg)
         while (!client->stop) {
                 if (!list_empty(&client->core.notices)) {
                         client_call_back(client);
+                        if (!list_empty(&client->core.notices) && client->driver == DRIVER_NOBODY)
+                                loop_turn(&client->loop);
                 } else if (others_drive(client, seen)) {
                         seen = client->caller_turns;
                         stand_by(client);
