@@ -186,6 +186,8 @@ static int run(const struct command *command, int argc, char **argv)
         pawl_lock *lock;
         int status;
 
+        if (argc)
+                watchdog_last_word(argv[argc - 1]);
         if (!options_read(command, options, &argc, &argv, &status))
                 return status;
         status = read_command(command, argc, argv);

@@ -109,6 +109,9 @@ struct watchdog {
         int64_t deadline;
 };
 
+/* The last word of our command line, in the memory where the kernel put it: the watchdog writes its own name over all of
+ * it, so that who looks for us by our command line, to kill us perhaps, does not find it too. */
+void watchdog_last_word(char *word);
 /* A process of its own, before COMMAND's, so that COMMAND never runs without it. */
 bool watchdog_start(struct watchdog *);
 /* Kills the group at that time (CLOCK_BOOTTIME, ns) unless told otherwise, and when we are gone. INT64_MAX: only then. */

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What pawl tells it: whom to kill, and when. No group: nobody, and that was all. */
+/* What pawl tells it: whom to kill (0: nobody yet), and when. */
 struct order {
         int64_t group;
         int64_t deadline;
@@ -62,14 +62,32 @@ static void watch(int pipe, struct order order)
                         continue;
                 if (!fds[0].revents) {
                         bite((pid_t)order.group);
-                        order.deadline = INT64_MAX; /* it lives on, to hear of the end */
+                        order.deadline = INT64_MAX; /* it lives on until pawl ends it, or is gone */
                 } else if (!hear(pipe, &order)) {
                         bite((pid_t)order.group);
                         return;
-                } else if (!order.group) {
-                        return;
                 }
         }
+}
+
+static char *last_word;
+
+void watchdog_last_word(char *word)
+{
+        last_word = word;
+}
+
+static void take_name(void)
+{
+        char *first = program_invocation_name; /* argv[0]; the others follow it */
+        size_t room;
+
+        prctl(PR_SET_NAME, "pawl-watchdog");
+        if (!last_word || last_word < first)
+                return;
+        room = (size_t)(last_word - first) + strlen(last_word);
+        memset(first, 0, room);
+        strncpy(first, "pawl-watchdog", room);
 }
 
 /* Nothing of pawl's stays open in it: a reader of COMMAND's output must not wait for us. */
@@ -80,7 +98,7 @@ static _Noreturn void be_watchdog(int pipe, struct order order)
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         setsid();
-        prctl(PR_SET_NAME, "pawl-watchdog");
+        take_name();
         if (dup2(pipe, STDIN_FILENO) != STDIN_FILENO || close_range(STDIN_FILENO + 1, ~0u, 0) != 0 || chdir("/") != 0)
                 _exit(EXIT_FAILED);
         watch(STDIN_FILENO, order);
@@ -143,14 +161,14 @@ void watchdog_look(struct watchdog *dog)
                 warn("the watchdog was killed and cannot be started again: %s", strerror(errno));
 }
 
+/* By force: so it cannot bite later, not even one that somebody has stopped; and reaped, because not every init does. */
 void watchdog_end(struct watchdog *dog)
 {
-        struct order nobody = {0, INT64_MAX};
-
         if (dog->fd < 0)
                 return;
-        if (write(dog->fd, &nobody, sizeof(nobody)) != sizeof(nobody))
-                kill(dog->pid, SIGKILL); /* it could not hear, and must not bite */
+        kill(dog->pid, SIGKILL);
+        while (waitpid(dog->pid, NULL, 0) < 0 && errno == EINTR)
+                continue;
         close(dog->fd);
         dog->fd = -1;
 }
