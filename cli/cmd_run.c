@@ -135,22 +135,22 @@ static bool put_environment(pawl_client *client, pawl_lock *lock)
 }
 
 /* COMMAND under the held lock: its exit status. */
-static int run_command(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child)
+static int run_command(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child,
+                       struct watchdog *dog)
 {
-        struct watchdog dog;
         int error;
 
         request.keep.kill_after_ms = request.kill_after_ms >= 0 ? request.kill_after_ms : pawl_remaining_ms(lock) / 5;
-        if (!put_environment(client, lock) || !watchdog_start(&dog)) {
+        if (!put_environment(client, lock) || !watchdog_start(dog)) {
                 say("cannot start '%s': %s", request.argv[0], strerror(errno));
                 return EXIT_FAILED;
         }
         error = child_start(child, request.argv, signals);
         if (error) {
-                watchdog_end(&dog);
+                watchdog_end(dog);
                 return cannot_run(request.argv[0], error);
         }
-        if (keep(signals, client, lock, child, &dog, &request.keep))
+        if (keep(signals, client, lock, child, dog, &request.keep))
                 return EXIT_LOST;
         return child_exit_status(child);
 }
@@ -182,6 +182,7 @@ static int run(const struct command *command, int argc, char **argv)
 {
         struct signals signals;
         struct child child = {0};
+        struct watchdog dog = {0};
         pawl_client *client;
         pawl_lock *lock;
         int status;
@@ -202,8 +203,9 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         status = claim_wait(&signals, client, request.name, &request.claim, &lock);
         if (lock)
-                status = release(lock, run_command(&signals, client, lock, &child));
+                status = release(lock, run_command(&signals, client, lock, &child, &dog));
         pawl_close(client);
+        watchdog_reap(&dog);
         if (status != EXIT_LOST)
                 pass_on_interrupt(&child);
         return status;

@@ -118,8 +118,9 @@ bool watchdog_start(struct watchdog *);
 void watchdog_guard(struct watchdog *, pid_t group, int64_t deadline);
 /* It may have been killed: have another one. */
 void watchdog_look(struct watchdog *);
-/* The group is no longer ours to kill. */
+/* The group is no longer ours to kill. The rest, when there is time for it. */
 void watchdog_end(struct watchdog *);
+void watchdog_reap(struct watchdog *);
 
 /* ---- keep.c: while COMMAND runs -------------------------------------------------------------------------------- */
 

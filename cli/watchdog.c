@@ -161,14 +161,19 @@ void watchdog_look(struct watchdog *dog)
                 warn("the watchdog was killed and cannot be started again: %s", strerror(errno));
 }
 
-/* By force: so it cannot bite later, not even one that somebody has stopped; and reaped, because not every init does. */
+/* By force: then it cannot bite later, not even one that somebody has stopped. */
 void watchdog_end(struct watchdog *dog)
 {
         if (dog->fd < 0)
                 return;
         kill(dog->pid, SIGKILL);
-        while (waitpid(dog->pid, NULL, 0) < 0 && errno == EINTR)
-                continue;
         close(dog->fd);
         dog->fd = -1;
+}
+
+/* Not every init reaps what is left to it. */
+void watchdog_reap(struct watchdog *dog)
+{
+        while (dog->pid > 0 && waitpid(dog->pid, NULL, 0) < 0 && errno == EINTR)
+                continue;
 }
