@@ -18,7 +18,7 @@ all: build
 	@$(BUILD)/pawl engines
 
 build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) $(if $(findstring s,$(firstword -$(MAKEFLAGS))),--quiet)
+	@if [ -t 1 ]; then ninja -C $(BUILD); else ninja -C $(BUILD) --quiet; fi
 
 $(BUILD)/build.ninja:
 	@.ci/packages build
@@ -47,6 +47,7 @@ fuzz:
 install: build
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:
 	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
