@@ -142,7 +142,7 @@ static void trace_release(struct engine *engine, struct claim *claim)
         struct trace *trace = trace_of(engine);
 
         asked(trace, claim);
-        say(trace, "release", claim->name, "asked");
+        say(trace, "release", claim->name, "asked%s", claim->lost ? ": its lease ran out" : "");
         trace->inner->ops->release(trace->inner, claim);
 }
 
