@@ -1,0 +1,376 @@
+/* local_file_test.c - the state directory: made safely, refused when others could interfere, replaced when it may be. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "local_driver.h"
+
+static mode_t mode_of(const char *path)
+{
+        struct stat status;
+
+        return stat(path, &status) == 0 ? status.st_mode & 07777 : 0;
+}
+
+/* Opening fails with the code, says the words, and leaves nothing held open. */
+static void refuses(const char *path, int code, const char *words)
+{
+        struct driver driver;
+
+        CHECK_INT(driver_open(&driver, path), code);
+        CHECK_HAS(driver.why.text, words);
+        driver_close(&driver);
+}
+
+/* A directory that was used once. */
+static const char *used_directory(uint64_t *token)
+{
+        static char path[4096];
+        struct driver driver;
+        struct seat seat;
+
+        snprintf(path, sizeof(path), "%s/state-directory", tap_directory());
+        driver_must_open(&driver, path);
+        seat_init(&seat, &driver, "a");
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        *token = seat.token;
+        CHECK_INT(seat_release(&seat), PAWL_OK);
+        driver_close(&driver);
+        return path;
+}
+
+static void scribble(const char *directory, off_t at, const void *bytes, size_t size)
+{
+        int fd = open(path_in(directory, "state"), O_RDWR | O_CLOEXEC);
+
+        REQUIRE(fd >= 0);
+        CHECK(pwrite(fd, bytes, size, at) == (ssize_t)size);
+        close(fd);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+
+TEST(a_missing_directory_is_made_for_its_owner_alone)
+{
+        const char *path = path_in(tap_directory(), "one/two");
+        struct driver driver;
+
+        umask(0);
+        driver_must_open(&driver, path);
+        CHECK_INT(mode_of(path), 0700);
+        CHECK_INT(mode_of(path_in(tap_directory(), "one")), 0700);
+        CHECK_INT(mode_of(path_in(path, "state")), 0600);
+        CHECK_INT(mode_of(path_in(path, "alive")), 0600);
+        CHECK(is_free(&driver, "a"));
+        driver_close(&driver);
+}
+
+TEST(a_directory_shared_by_a_group_has_files_that_the_group_may_write)
+{
+        const char *path = path_in(tap_directory(), "shared");
+        struct driver driver;
+
+        umask(077);
+        REQUIRE(mkdir(path, 0700) == 0 && chmod(path, 01770) == 0);
+        driver_must_open(&driver, path);
+        CHECK(is_free(&driver, "a"));
+        CHECK_INT(mode_of(path_in(path, "state")), 0660);
+        CHECK_INT(mode_of(path_in(path, "alive")), 0660);
+        CHECK_INT(mode_of(path_in(path, "bell.0")), 0660);
+        driver_close(&driver);
+}
+
+TEST(nothing_is_left_open_or_lying_about_after_close)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+
+        driver_must_open(&driver, path);
+        CHECK(is_free(&driver, "a"));
+        CHECK(access(path_in(path, "bell.0"), F_OK) == 0);
+        driver_close(&driver);
+        CHECK(access(path_in(path, "bell.0"), F_OK) != 0);
+        CHECK(access(path_in(path, "state.new"), F_OK) != 0);
+}
+
+TEST(an_option_it_does_not_know_is_refused)
+{
+        refuses(path_in(tap_directory(), "d?colour=red"), PAWL_INVALID, "colour");
+}
+
+/* ---- refusing -------------------------------------------------------------------------------------------------- */
+
+TEST(a_symbolic_link_to_a_directory_is_refused)
+{
+        const char *real = path_in(tap_directory(), "real");
+        const char *link = path_in(tap_directory(), "link");
+
+        REQUIRE(mkdir(real, 0700) == 0 && symlink(real, link) == 0);
+        refuses(link, PAWL_DENIED, "symbolic link");
+        refuses(path_in(tap_directory(), "link/"), PAWL_DENIED, "symbolic link");
+}
+
+TEST(a_file_in_the_directorys_place_is_refused)
+{
+        const char *path = path_in(tap_directory(), "file");
+
+        close(open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+        refuses(path, PAWL_DENIED, "not a directory");
+}
+
+TEST(a_directory_that_others_may_write_to_is_refused)
+{
+        const char *path = path_in(tap_directory(), "open");
+
+        REQUIRE(mkdir(path, 0700) == 0 && chmod(path, 0777) == 0);
+        refuses(path, PAWL_DENIED, "everybody may write");
+        REQUIRE(chmod(path, 01777) == 0);
+        refuses(path, PAWL_DENIED, "everybody may write");
+        REQUIRE(chmod(path, 0770) == 0);
+        refuses(path, PAWL_DENIED, "1770");
+        REQUIRE(chmod(path, 0750) == 0);
+        struct driver driver;
+        driver_must_open(&driver, path);
+        driver_close(&driver);
+}
+
+TEST(a_directory_of_another_user_is_refused)
+{
+        const char *path = path_in(tap_directory(), "theirs");
+
+        if (geteuid() != 0)
+                SKIP("needs root");
+        REQUIRE(mkdir(path, 0700) == 0 && chown(path, 12345, 12345) == 0);
+        refuses(path, PAWL_DENIED, "12345");
+}
+
+TEST(a_state_file_that_is_not_what_it_should_be_is_refused)
+{
+        uint64_t token;
+        const char *path = used_directory(&token);
+        char state[4096], aside[4096];
+
+        snprintf(state, sizeof(state), "%s/state", path);
+        snprintf(aside, sizeof(aside), "%s/aside", path);
+        REQUIRE(link(state, aside) == 0);
+        refuses(path, PAWL_DENIED, "second name");
+        REQUIRE(unlink(aside) == 0);
+        REQUIRE(chmod(state, 0666) == 0);
+        refuses(path, PAWL_DENIED, "chmod it to 600");
+        REQUIRE(chmod(state, 0600) == 0 && rename(state, aside) == 0 && symlink("aside", state) == 0);
+        refuses(path, PAWL_DENIED, "symbolic link");
+        REQUIRE(unlink(state) == 0 && mkfifo(state, 0600) == 0);
+        refuses(path, PAWL_DENIED, "not a regular file");
+        REQUIRE(unlink(state) == 0 && mkdir(state, 0700) == 0);
+        refuses(path, PAWL_DENIED, "not a regular file");
+}
+
+TEST(a_truncated_state_file_is_refused)
+{
+        uint64_t token;
+        const char *path = used_directory(&token);
+        const off_t sizes[] = {0, 1, 4096, 100000, 5000000};
+
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                REQUIRE(truncate(path_in(path, "state"), sizes[i]) == 0);
+                refuses(path, PAWL_CORRUPT, "damaged");
+        }
+}
+
+TEST(a_damaged_header_is_refused)
+{
+        uint64_t token;
+        const char *path = used_directory(&token);
+        uint32_t many = UINT32_MAX;
+
+        scribble(path, (off_t)offsetof(struct header, names), &many, sizeof(many));
+        refuses(path, PAWL_CORRUPT, "remove the directory");
+        scribble(path, 0, "nonsense", 8);
+        refuses(path, PAWL_CORRUPT, "remove the directory");
+}
+
+TEST(a_state_file_removed_under_its_users_is_noticed)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct claim *claims[1];
+        struct driver driver;
+        struct seat seat;
+
+        driver_must_open(&driver, path);
+        seat_init(&seat, &driver, "a");
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        REQUIRE(unlink(path_in(path, "state")) == 0);
+        refuses(path, PAWL_CORRUPT, "removed");
+        claims[0] = &seat.claim;
+        local_engine.renew(driver.engine, claims, 1);
+        CHECK_INT(seat.gone, PAWL_REASON_SESSION);
+        seat_init(&seat, &driver, "b");
+        CHECK_INT(seat_try(&seat), PAWL_CORRUPT);
+        driver_close(&driver);
+}
+
+/* ---- replacing -------------------------------------------------------------------------------------------------- */
+
+static uint64_t token_of(const char *path)
+{
+        struct driver driver;
+        struct seat seat;
+
+        driver_must_open(&driver, path);
+        seat_init(&seat, &driver, "a");
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        seat_release(&seat);
+        driver_close(&driver);
+        return seat.token;
+}
+
+/* The counter as it stands on disk: what a crash of the machine would leave. */
+static uint64_t durable_limit(const char *path)
+{
+        uint64_t limit = 0;
+        int fd = open(path_in(path, "state"), O_RDONLY | O_CLOEXEC);
+
+        REQUIRE(fd >= 0 && pread(fd, &limit, sizeof(limit), PAGE) == (ssize_t)sizeof(limit));
+        close(fd);
+        return limit;
+}
+
+TEST(after_a_reboot_every_lock_is_free_and_tokens_go_on)
+{
+        const char *path = path_in(tap_directory(), "d");
+        uint64_t token = 0;
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) { /* dies holding a detached lease: only its ttl would end it */
+                struct driver driver;
+                struct seat seat;
+
+                driver_must_open(&driver, path);
+                seat_init(&seat, &driver, "a");
+                seat.claim.detached = true;
+                seat.claim.ttl = 3600 * SECOND;
+                REQUIRE_INT(seat_try(&seat), PAWL_OK);
+                _exit(0);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+        token = durable_limit(path);
+        struct driver driver;
+        driver_must_open(&driver, path);
+        CHECK(!is_free(&driver, "a"));
+        driver_close(&driver);
+        scribble(path, (off_t)offsetof(struct header, boot_id), "00000000-0000-0000-0000-000000000000", 36);
+        CHECK(token_of(path) > token);
+}
+
+TEST(another_boot_is_not_believed_while_somebody_lives)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+
+        driver_must_open(&driver, path);
+        scribble(path, (off_t)offsetof(struct header, boot_id), "00000000-0000-0000-0000-000000000000", 36);
+        refuses(path, PAWL_CORRUPT, "damaged");
+        driver_close(&driver);
+}
+
+TEST(another_versions_file_is_refused_while_in_use_and_then_replaced)
+{
+        const char *path = path_in(tap_directory(), "d");
+        uint32_t other = LAYOUT_VERSION + 1;
+        struct driver driver;
+        struct seat seat;
+
+        driver_must_open(&driver, path);
+        seat_init(&seat, &driver, "a");
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        scribble(path, (off_t)offsetof(struct header, version), &other, sizeof(other));
+        refuses(path, PAWL_OTHER_VERSION, "another version");
+        driver_close(&driver);
+        CHECK(token_of(path) > seat.token);
+}
+
+TEST(a_copy_of_a_directory_does_not_repeat_its_tokens)
+{
+        uint64_t token;
+        const char *path = used_directory(&token);
+        char command[9000];
+
+        snprintf(command, sizeof(command), "cp -r --sparse=always '%s' '%s.copy'", path, path);
+        REQUIRE(system(command) == 0);
+        snprintf(command, sizeof(command), "%s.copy", path);
+        CHECK(token_of(command) > durable_limit(path));
+}
+
+TEST(a_deleted_directory_does_not_set_tokens_back)
+{
+        uint64_t token;
+        const char *path = used_directory(&token);
+
+        REQUIRE(unlink(path_in(path, "state")) == 0 && unlink(path_in(path, "alive")) == 0);
+        CHECK(token_of(path) > token);
+}
+
+/* ---- a full disk -------------------------------------------------------------------------------------------------- */
+
+/* A tmpfs of that size, in a mount namespace of our own. */
+static const char *small_disk(const char *size)
+{
+        static char path[4096];
+        char options[64];
+
+        if (geteuid() != 0)
+                SKIP("needs root");
+        if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+                SKIP("cannot have a mount namespace: %s", strerror(errno));
+        snprintf(path, sizeof(path), "%s/disk", tap_directory());
+        snprintf(options, sizeof(options), "mode=700,size=%s", size);
+        REQUIRE(mkdir(path, 0700) == 0);
+        if (mount("tmpfs", path, "tmpfs", 0, options) != 0)
+                SKIP("cannot mount: %s", strerror(errno));
+        return path;
+}
+
+TEST(a_disk_without_room_is_an_error_and_not_a_signal)
+{
+        refuses(small_disk("1m"), PAWL_FULL, "no room on the disk");
+}
+
+TEST(a_disk_that_becomes_full_refuses_new_names_and_keeps_the_old)
+{
+        const char *path = small_disk("6m");
+        struct driver driver;
+        char name[32];
+        int code = PAWL_OK;
+
+        driver_must_open(&driver, path);
+        CHECK((driver.engine->capabilities & PAWL_TOKEN_DURABLE) == 0);
+        for (int i = 0; i < 100000 && code == PAWL_OK; i++) {
+                struct seat *seat = malloc(sizeof(*seat));
+
+                REQUIRE(seat != NULL);
+                snprintf(name, sizeof(name), "name %d", i);
+                seat_init(seat, &driver, strdup(name));
+                code = seat_try(seat);
+        }
+        CHECK_INT(code, PAWL_FULL);
+        CHECK_HAS(driver_local(&driver)->why.text, "no room on the disk");
+        CHECK(!is_free(&driver, "name 0"));
+        driver_close(&driver);
+}
+
+TEST(a_limit_on_file_sizes_is_an_error_and_not_a_signal)
+{
+        struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+
+        REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        refuses(path_in(tap_directory(), "d"), PAWL_FULL, "ulimit");
+}
