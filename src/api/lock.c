@@ -184,7 +184,7 @@ static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, co
         lock->sleeper = &me;
         lock->why = options->why;
         lock->claim.blocking = instant;
-        core_acquire(lock, instant ? NEVER : wait);
+        core_ask(lock, instant ? NEVER : wait);
         if (!me.got && instant)
                 sleep_instantly(client, lock, &me, wait);
         else if (!me.got)

@@ -116,18 +116,13 @@ static struct pawl_lock *lock_new(struct core *core)
 static struct pawl_lock *lock_reuse(struct core *core)
 {
         struct pawl_lock *lock = core->first_spare;
-        size_t from = offsetof(struct pawl_lock, notices), end = offsetof(struct pawl_lock, why);
 
         core->first_spare = lock->next_spare;
         core->spares--;
-        memset((char *)lock + from, 0, end - from); /* short enough for plain stores; what follows would not be */
-        lock->why = NULL;
-        lock->on_granted = NULL;
-        lock->granted_arg = NULL;
-        lock->on_released = NULL;
-        lock->released_arg = NULL;
-        lock->sleeper = NULL;
+        lock->marks[0] = lock->marks[1] = lock->marks[2] = 0;
         lock->token = 0;
+        lock->on_granted = NULL;
+        lock->on_released = NULL;
         return lock;
 }
 
@@ -258,15 +253,16 @@ int core_acquire_now(struct pawl_lock *lock)
         struct grant grant;
         int code;
 
-        if (renew_prepare(lock) != PAWL_OK)
+        if (!lock->ttl_class && renew_prepare(lock) != PAWL_OK)
                 return PAWL_NO_MEMORY;
         set_uid(lock);
+        lock->tick = loop_tick(core->loop);
         lock->started_at = loop_now(core->loop);
         code = core->engine->ops->instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
         if (code != PAWL_OK)
                 return code;
         lock->known = true;
-        lock->sampled = (++core->tick & 15) == 0;
+        lock->sampled = ++core->short_ways % SAMPLE_EVERY == 0;
         believe(lock, &grant, lock->sampled ? loop_now(core->loop) : lock->started_at);
         return PAWL_OK;
 }
@@ -280,7 +276,7 @@ static void set_out(struct pawl_lock *lock)
 }
 
 /* The long way, also where the short one found an error: it comes with a sentence here. */
-static void ask(struct pawl_lock *lock, int64_t wait)
+void core_ask(struct pawl_lock *lock, int64_t wait)
 {
         struct core *core = lock->core;
 
@@ -302,7 +298,7 @@ void core_acquire(struct pawl_lock *lock, int64_t wait)
         if (lock->core->engine->ops->instant && core_acquire_now(lock) == PAWL_OK)
                 core_raise(lock, NOTICE_GRANTED);
         else
-                ask(lock, wait);
+                core_ask(lock, wait);
 }
 
 void core_adopt(struct pawl_lock *lock, const char *word)
@@ -364,7 +360,7 @@ void core_lose(struct pawl_lock *lock, int reason, int64_t now)
         renew_end(lock);
         core_move(lock, LOCK_LOST);
         lock->reason = (int16_t)reason;
-        core_count_end(lock, now);
+        core_count_end(lock, now, 1);
         lock->core->stats.lost++;
         log_loss(lock, reason);
         core_raise(lock, NOTICE_LOST);
@@ -409,18 +405,30 @@ static int give_back_now(struct pawl_lock *lock, int64_t now)
         return code;
 }
 
+/* The time of a short way's end. While the timer has not ticked the lease cannot have run out (the shortest is several
+ * ticks long), and to know the time better would cost as much as all the rest: so only for the figures, now and then. */
+static int64_t end_of_short_way(const struct pawl_lock *lock, uint32_t *weight)
+{
+        const struct loop *loop = lock->core->loop;
+        bool same_tick = lock->tick == loop_tick(loop);
+
+        *weight = !same_tick ? 1 : lock->sampled ? SAMPLE_EVERY : 0;
+        return *weight ? loop_now(loop) : lock->granted_at;
+}
+
 bool core_release_now(struct pawl_lock *lock, int *code)
 {
         struct core *core = lock->core;
+        uint32_t weight;
         int64_t now;
 
         if (!core->engine->ops->instant || lock->state != LOCK_HELD || lock->notices || lock->running || lock->sleeper)
                 return false;
-        now = loop_now(core->loop);
+        now = end_of_short_way(lock, &weight);
         if (now >= lock->valid_until)
                 return false;
         renew_end(lock);
-        core_count_end(lock, now);
+        core_count_end(lock, now, weight);
         *code = give_back_now(lock, now);
         core->stats.released += *code == PAWL_OK;
         core_move(lock, LOCK_OVER);
@@ -434,7 +442,7 @@ static void release_held(struct pawl_lock *lock, int64_t now)
         struct core *core = lock->core;
 
         renew_end(lock); /* no renewal is sent after the release */
-        core_count_end(lock, now);
+        core_count_end(lock, now, 1);
         if (core->engine->ops->instant) {
                 finish_release(lock, give_back_now(lock, now));
                 return;
@@ -472,7 +480,7 @@ void core_forget(struct pawl_lock *lock)
 
         if (held(lock)) {
                 renew_end(lock);
-                core_count_end(lock, loop_now(core->loop));
+                core_count_end(lock, loop_now(core->loop), 1);
                 lock->known = false;
                 core->engine->ops->leases->forget(core->engine, &lock->claim);
                 core_move(lock, LOCK_OVER);

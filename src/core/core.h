@@ -52,29 +52,35 @@ struct pawl_lock {
         int64_t sent_at;     /* from when the lease counts */
         int64_t started_at;
         int64_t granted_at;
+        int64_t tick; /* when granted at once: see loop_tick */
         struct ttl_class *ttl_class;
         struct list term;   /* in one of the class's lists, while HELD or UNCERTAIN */
         struct list listed; /* in core->locks, for as long as it exists */
         struct pawl_lock *next_spare;
         struct list noticed;
         struct timer timer; /* WAITING: the wait is over; RELEASING: in doubt */
-        uint32_t notices;   /* enum notice */
-        uint8_t state;      /* enum lock_state */
-        bool known;         /* the engine knows the claim */
-        bool owned;         /* the user has the handle */
-        bool fixed;         /* not renewed by us */
-        bool again;         /* granted too late: release it, then ask once more */
-        bool renewing;      /* a renewal is under way */
-        bool renew_wanted;  /* by the user: NOTICE_RENEWED */
-        bool timed_out;     /* the cancel was ours */
-        bool asked;
-        bool running;   /* one of its callbacks is running */
-        bool forgotten; /* the user gave the handle back without a release */
-        bool sampled;   /* its acquire is timed */
-        int16_t status;
-        int16_t reason;
-        int16_t release_status;
-        int16_t renew_status;
+        union {
+                struct {
+                        uint32_t notices;  /* enum notice */
+                        uint8_t state;     /* enum lock_state */
+                        bool known;        /* the engine knows the claim */
+                        bool owned;        /* the user has the handle */
+                        bool fixed;        /* not renewed by us */
+                        bool again;        /* granted too late: release it, then ask once more */
+                        bool renewing;     /* a renewal is under way */
+                        bool renew_wanted; /* by the user: NOTICE_RENEWED */
+                        bool timed_out;    /* the cancel was ours */
+                        bool asked;
+                        bool running; /* one of its callbacks is running */
+                        bool sampled; /* its short way is timed */
+                        bool unused;
+                        int16_t status;
+                        int16_t reason;
+                        int16_t release_status;
+                        int16_t renew_status;
+                };
+                uint64_t marks[3]; /* all of them, to be cleared at once */
+        };
 
         /* the user's, and api's; on_lost, on_asked and arg are set for every claim */
         struct pawl_why *why; /* during a blocking acquire */
@@ -128,7 +134,7 @@ struct core {
         uint64_t attempts;
         struct claim **batch;
         size_t batch_room;
-        uint32_t tick; /* one in 16 immediate grants is timed */
+        uint32_t short_ways;
         struct core_stats stats;
 };
 
@@ -148,8 +154,10 @@ void core_settle(struct pawl_lock *lock);
 /* Asks for the lock, for at most wait (NEVER: for ever; only if claim.wait). Afterwards WAITING, HELD or REFUSED; the last
  * two with NOTICE_GRANTED raised. */
 void core_acquire(struct pawl_lock *lock, int64_t wait);
+/* The same without trying the short way first. */
+void core_ask(struct pawl_lock *lock, int64_t wait);
 /* The shortest way, for an engine that answers at once and a caller who waits for the answer: nothing is raised.
- * PAWL_OK: HELD. PAWL_BUSY: it is FREE as before; core_acquire may follow. */
+ * PAWL_OK: HELD. Anything else: it is FREE as before; core_ask may follow. */
 int core_acquire_now(struct pawl_lock *lock);
 /* Likewise: true, and the lock is given back to the store and to the pool; or false: nothing done, core_release it. */
 bool core_release_now(struct pawl_lock *lock, int *code);
@@ -171,10 +179,11 @@ bool core_holds(struct pawl_lock *lock, int64_t now);
 /* The next lock with notices, or NULL; *notices gets and clears them. */
 struct pawl_lock *core_notice(struct core *core, uint32_t *notices);
 
-/* stats.c */
+/* stats.c: of what goes the short way one in so many is timed, and counts for all. */
+enum { SAMPLE_EVERY = 16 };
 void core_count_grant(struct pawl_lock *lock, int64_t now);
 void core_count_refusal(struct core *core, int code);
-void core_count_end(struct pawl_lock *lock, int64_t now);
+void core_count_end(struct pawl_lock *lock, int64_t now, uint32_t weight);
 void core_read_stats(const struct core *core, struct pawl_stats *stats);
 
 /* Between core.c and renew.c. */

@@ -3,8 +3,6 @@
 
 #include "core.h"
 
-enum { SAMPLE_EVERY = 16 };
-
 void core_count_grant(struct pawl_lock *lock, int64_t now)
 {
         struct core_stats *stats = &lock->core->stats;
@@ -37,12 +35,13 @@ void core_count_refusal(struct core *core, int code)
         }
 }
 
-void core_count_end(struct pawl_lock *lock, int64_t now)
+void core_count_end(struct pawl_lock *lock, int64_t now, uint32_t weight)
 {
         struct core_stats *stats = &lock->core->stats;
 
         stats->held--;
-        histogram_record(&stats->hold, now - lock->granted_at, 1);
+        if (weight)
+                histogram_record(&stats->hold, now - lock->granted_at, weight);
 }
 
 void core_read_stats(const struct core *core, struct pawl_stats *out)

@@ -28,6 +28,17 @@ static int64_t machine_now(void *arg)
         return now.tv_sec * SECOND + now.tv_nsec;
 }
 
+/* Moves at every tick of the timer, and when the machine wakes up: the kernel counts what was left of the last tick
+ * before it goes to sleep. A fifth of the price of the real time, because the processor's counter is not read. */
+static int64_t machine_tick(void *arg)
+{
+        struct timespec now;
+
+        (void)arg;
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+        return now.tv_sec * SECOND + now.tv_nsec;
+}
+
 /* 0 or an errno. */
 static int fill(void *bytes, size_t size)
 {
@@ -102,7 +113,7 @@ int loop_init(struct loop *loop, const struct loop_source *source)
                 loop->source = *source;
                 return 0;
         }
-        loop->source = (struct loop_source){machine_now, machine_random, loop};
+        loop->source = (struct loop_source){machine_now, machine_random, loop, machine_tick};
         error = fill(loop->chance, sizeof(loop->chance));
         loop->chance_left = sizeof(loop->chance);
         if (error == 0)

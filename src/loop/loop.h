@@ -20,6 +20,7 @@ struct loop_source {
         int64_t (*now)(void *arg);
         void (*random)(void *arg, void *bytes, size_t size);
         void *arg;
+        int64_t (*tick)(void *arg); /* see loop_tick; NULL: there is none */
 };
 
 struct timer {
@@ -66,6 +67,13 @@ void loop_close(struct loop *loop);
 static inline int64_t loop_now(const struct loop *loop)
 {
         return loop->source.now(loop->source.arg);
+}
+
+/* A cheap look at the clock: as long as it gives the same number, less than a tick of the machine's timer (10 ms at most) has
+ * passed, and the machine has not slept. A number not given before where there is no such thing. */
+static inline int64_t loop_tick(const struct loop *loop)
+{
+        return loop->source.tick ? loop->source.tick(loop->source.arg) : loop_now(loop);
 }
 
 static inline void loop_random(const struct loop *loop, void *bytes, size_t size)
