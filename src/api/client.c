@@ -76,19 +76,6 @@ static int set_ttl(struct pawl_client *client, int64_t ttl_ms, struct pawl_why *
         return PAWL_OK;
 }
 
-static void init_threads(struct pawl_client *client)
-{
-        pthread_condattr_t attributes;
-
-        pthread_mutex_init(&client->mutex, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&client->thread_cond, &attributes);
-        pthread_condattr_destroy(&attributes);
-        pthread_cond_init(&client->callback_done, NULL);
-        list_init(&client->sleepers);
-}
-
 static int open_loop(struct pawl_client *client, struct pawl_why *why)
 {
         int error = loop_init(&client->loop, NULL);
@@ -131,9 +118,6 @@ static void destroy(struct pawl_client *client)
         if (client->here)
                 munmap((void *)(uintptr_t)client->here, (size_t)sysconf(_SC_PAGESIZE));
         url_free(client->url);
-        pthread_cond_destroy(&client->callback_done);
-        pthread_cond_destroy(&client->thread_cond);
-        pthread_mutex_destroy(&client->mutex);
         free(client);
 }
 
@@ -172,7 +156,7 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
         client = calloc(1, sizeof(*client));
         if (!client)
                 return why_set(options.why, PAWL_NO_MEMORY, "out of memory");
-        init_threads(client);
+        list_init(&client->sleepers);
         code = open_client(client, url, &options);
         if (code != PAWL_OK) {
                 destroy(client);
@@ -243,9 +227,9 @@ static void wait_for_quiet(struct pawl_client *client)
                 now = loop_now(&client->loop);
                 if (!client->inside && list_empty(&client->core.notices) && (quiet(client) || now >= patience))
                         return;
-                pthread_mutex_unlock(&client->mutex);
+                latch_give(&client->latch);
                 loop_wait(&client->loop, now + 5 * MS);
-                pthread_mutex_lock(&client->mutex);
+                latch_take(&client->latch);
         }
 }
 
@@ -260,7 +244,7 @@ int pawl_close(pawl_client *client)
                 return code;
         client_lock(client);
         if (client->closing || client_calls_back(client)) {
-                pthread_mutex_unlock(&client->mutex);
+                latch_give(&client->latch);
                 return PAWL_MISUSE;
         }
         client->closing = true;
@@ -268,7 +252,7 @@ int pawl_close(pawl_client *client)
         for_each_lock(client, end_wait); /* first, so that no release hands a lock to one of our own */
         for_each_lock(client, end_lock);
         wait_for_quiet(client);
-        pthread_mutex_unlock(&client->mutex);
+        latch_give(&client->latch);
         destroy(client);
         return PAWL_OK;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "../base/options.h"
+#include "../base/latch.h"
 #include "../base/url.h"
 #include "../core/core.h"
 
@@ -12,15 +13,15 @@
 struct sleeper {
         uint32_t wanted;
         uint32_t got;
-        bool waiting; /* in cond: whoever gives the loop up may wake him to drive */
-        pthread_cond_t cond;
+        bool waiting; /* for event: whoever gives the loop up may wake him to drive */
+        struct event event;
         struct list listed; /* in client->sleepers while waiting */
 };
 
 enum driver { DRIVER_NOBODY, DRIVER_THREAD, DRIVER_CALLER };
 
 struct pawl_client {
-        pthread_mutex_t mutex; /* around everything but the constant fields */
+        struct latch latch; /* around everything but the constant fields */
         struct core core;
         struct loop loop;
         struct engine_host host;
@@ -35,7 +36,7 @@ struct pawl_client {
         char owner[PAWL_OWNER_MAX + 1];
 
         pthread_t thread;
-        pthread_cond_t thread_cond;
+        struct event thread_event;
         bool thread_up;
         bool stop;
         bool closing;
@@ -46,7 +47,7 @@ struct pawl_client {
         uint64_t caller_turns; /* so that the thread sees that callers drive */
         uint32_t wanting;      /* callers who would rather drive themselves */
         pthread_t callback_thread;
-        pthread_cond_t callback_done;
+        struct event callback_done;
         struct list sleepers;
 };
 
@@ -64,11 +65,22 @@ static inline int client_check(const struct pawl_client *client)
 }
 
 /* drive.c */
-void client_lock(struct pawl_client *client);
-/* Unlocks; makes sure that somebody delivers the notices that are due and sends what was asked for. */
-void client_unlock(struct pawl_client *client);
 /* Whoever drives has something new to send or to deliver. */
 void client_kick(struct pawl_client *client);
+
+static inline void client_lock(struct pawl_client *client)
+{
+        latch_take(&client->latch);
+}
+
+/* Unlocks, and sees to it that somebody delivers the notices that are due. */
+static inline void client_unlock(struct pawl_client *client)
+{
+        if (!list_empty(&client->core.notices))
+                client_kick(client);
+        latch_give(&client->latch);
+}
+
 /* Starts the private thread if there is to be one. PAWL_OK or PAWL_SYSTEM. */
 int client_thread(struct pawl_client *client, struct pawl_why *why);
 void client_thread_stop(struct pawl_client *client);

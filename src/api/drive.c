@@ -4,10 +4,7 @@
  * blocking call; a blocking caller of an engine that needs I/O drives the loop himself, which saves two thread hops per
  * call, and the thread then stands by for a moment instead of being woken after each of them. Without a thread
  * (PAWL_DRIVE_CALLER) whoever is inside a call drives, and runs the callbacks. */
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
-#include <time.h>
 
 #include "client.h"
 
@@ -22,25 +19,13 @@ bool client_calls_back(const struct pawl_client *client)
         return client->in_callback && pthread_equal(client->callback_thread, pthread_self());
 }
 
-void client_lock(struct pawl_client *client)
-{
-        pthread_mutex_lock(&client->mutex);
-}
-
 void client_kick(struct pawl_client *client)
 {
         client->kicked = true;
         if (client->driver == DRIVER_NOBODY && client->thread_up)
-                pthread_cond_signal(&client->thread_cond);
+                event_tell_one(&client->thread_event);
         else
                 loop_wake(&client->loop);
-}
-
-void client_unlock(struct pawl_client *client)
-{
-        if (!list_empty(&client->core.notices))
-                client_kick(client);
-        pthread_mutex_unlock(&client->mutex);
 }
 
 /* ---- callbacks -------------------------------------------------------------------------------------------------- */
@@ -68,12 +53,12 @@ void client_call_back(struct pawl_client *client)
                 lock->running = true;
                 client->in_callback = true;
                 client->callback_thread = pthread_self();
-                pthread_mutex_unlock(&client->mutex);
+                latch_give(&client->latch);
                 tell_user(lock, notices);
-                pthread_mutex_lock(&client->mutex);
+                latch_take(&client->latch);
                 client->in_callback = false;
                 lock->running = false;
-                pthread_cond_broadcast(&client->callback_done);
+                event_tell_all(&client->callback_done);
                 core_settle(lock);
         }
 }
@@ -88,7 +73,7 @@ bool client_tell(struct pawl_lock *lock, enum notice notice)
                 return false;
         sleeper->got |= notice;
         if (sleeper->waiting)
-                pthread_cond_signal(&sleeper->cond);
+                event_tell_one(&sleeper->event);
         return true;
 }
 
@@ -96,9 +81,9 @@ bool client_tell(struct pawl_lock *lock, enum notice notice)
 static void pass_the_loop_on(struct pawl_client *client)
 {
         if (!list_empty(&client->sleepers))
-                pthread_cond_signal(&list_first(&client->sleepers, struct sleeper, listed)->cond);
+                event_tell_one(&list_first(&client->sleepers, struct sleeper, listed)->event);
         else if (client->thread_up && (client->core.stats.waiting || !list_empty(&client->core.notices)))
-                pthread_cond_signal(&client->thread_cond);
+                event_tell_one(&client->thread_event);
 }
 
 static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
@@ -107,16 +92,16 @@ static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
         client->caller_turns++;
         loop_turn(&client->loop);
         if (!sleeper->got && list_empty(&client->core.notices)) {
-                pthread_mutex_unlock(&client->mutex);
+                latch_give(&client->latch);
                 loop_wait(&client->loop, NEVER);
-                pthread_mutex_lock(&client->mutex);
+                latch_take(&client->latch);
                 loop_turn(&client->loop);
         }
         client->driver = DRIVER_NOBODY;
         if (client->drive == PAWL_DRIVE_CALLER)
                 client_call_back(client);
         else if (!list_empty(&client->core.notices))
-                pthread_cond_signal(&client->thread_cond);
+                event_tell_one(&client->thread_event);
         if (sleeper->got)
                 pass_the_loop_on(client);
 }
@@ -131,7 +116,7 @@ static void sleep_once(struct pawl_client *client, struct sleeper *sleeper)
         }
         sleeper->waiting = true;
         list_append(&client->sleepers, &sleeper->listed);
-        pthread_cond_wait(&sleeper->cond, &client->mutex);
+        event_wait(&sleeper->event, &client->latch, NEVER);
         list_remove(&sleeper->listed);
         sleeper->waiting = false;
         if (thread_sleeps)
@@ -156,15 +141,7 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper)
 
 static void stand_by(struct pawl_client *client)
 {
-        struct timespec until;
-
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += STANDBY;
-        if (until.tv_nsec >= SECOND) {
-                until.tv_nsec -= SECOND;
-                until.tv_sec++;
-        }
-        pthread_cond_timedwait(&client->thread_cond, &client->mutex, &until);
+        event_wait(&client->thread_event, &client->latch, STANDBY);
 }
 
 /* Somebody else turns the loop, wants to, or did a moment ago and left nothing that cannot wait. */
@@ -179,13 +156,13 @@ static void drive_from_thread(struct pawl_client *client)
 {
         client->kicked = false;
         client->driver = DRIVER_THREAD;
-        pthread_mutex_unlock(&client->mutex);
+        latch_give(&client->latch);
         loop_wait(&client->loop, NEVER);
-        pthread_mutex_lock(&client->mutex);
+        latch_take(&client->latch);
         loop_turn(&client->loop);
         client->driver = DRIVER_NOBODY;
         if (client->wanting && !list_empty(&client->sleepers))
-                pthread_cond_signal(&list_first(&client->sleepers, struct sleeper, listed)->cond);
+                event_tell_one(&list_first(&client->sleepers, struct sleeper, listed)->event);
 }
 
 static void *thread_main(void *arg)
@@ -193,7 +170,7 @@ static void *thread_main(void *arg)
         struct pawl_client *client = arg;
         uint64_t seen = 0;
 
-        pthread_mutex_lock(&client->mutex);
+        latch_take(&client->latch);
         while (!client->stop) {
                 if (!list_empty(&client->core.notices)) {
                         client_call_back(client);
@@ -206,7 +183,7 @@ static void *thread_main(void *arg)
                         drive_from_thread(client);
                 }
         }
-        pthread_mutex_unlock(&client->mutex);
+        latch_give(&client->latch);
         return NULL;
 }
 
@@ -234,10 +211,10 @@ void client_thread_stop(struct pawl_client *client)
         if (!client->thread_up)
                 return;
         client->stop = true;
-        pthread_cond_signal(&client->thread_cond);
+        event_tell_one(&client->thread_event);
         loop_wake(&client->loop);
-        pthread_mutex_unlock(&client->mutex);
+        latch_give(&client->latch);
         pthread_join(client->thread, NULL);
-        pthread_mutex_lock(&client->mutex);
+        latch_take(&client->latch);
         client->thread_up = false;
 }

@@ -67,14 +67,14 @@ static void on_answered(struct inquiry *inquiry, int code, const char *why)
                 question->code = code;
         question->sleeper.got = 1;
         if (question->sleeper.waiting)
-                pthread_cond_signal(&question->sleeper.cond);
+                event_tell_one(&question->sleeper.event);
 }
 
 static void question_init(struct question *question, const char *name)
 {
         *question = (struct question){
                 .inquiry = {.name = name, .entry = on_entry, .answered = on_answered},
-                .sleeper = {.wanted = 1, .cond = PTHREAD_COND_INITIALIZER},
+                .sleeper = {.wanted = 1},
         };
         question->last = &question->first;
         list_init(&question->sleeper.listed);

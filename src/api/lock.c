@@ -176,7 +176,7 @@ static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, 
 
 static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, const struct pawl_lock_options *options)
 {
-        struct sleeper me = {.wanted = NOTICE_GRANTED, .cond = PTHREAD_COND_INITIALIZER};
+        struct sleeper me = {.wanted = NOTICE_GRANTED};
         bool instant = client->engine->ops->instant && client->drive == PAWL_DRIVE_THREAD;
         int64_t wait = wait_of(options);
 
@@ -280,7 +280,7 @@ static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock
                         client_call_back(client);
                 } else {
                         client_kick(client);
-                        pthread_cond_wait(&client->callback_done, &client->mutex);
+                        event_wait(&client->callback_done, &client->latch, NEVER);
                 }
         }
         client->inside--;
@@ -288,11 +288,12 @@ static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock
 
 static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
 {
-        struct sleeper me = {.wanted = NOTICE_RELEASED, .cond = PTHREAD_COND_INITIALIZER};
+        struct sleeper me = {.wanted = NOTICE_RELEASED};
         bool inside_callback = client_calls_back(client);
         int code;
 
         list_init(&me.listed);
+        lock->owned = false;
         lock->sleeper = &me;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
         core_release(lock);
@@ -317,7 +318,6 @@ int pawl_release(pawl_lock *lock)
         code = enter(lock, &client);
         if (code != PAWL_OK)
                 return code;
-        lock->owned = false;
         if (!core_release_now(lock, &code))
                 code = release_slowly(client, lock);
         client_unlock(client);
@@ -452,7 +452,7 @@ int pawl_asked(pawl_lock *lock)
 
 static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
 {
-        struct sleeper me = {.wanted = NOTICE_RENEWED, .cond = PTHREAD_COND_INITIALIZER};
+        struct sleeper me = {.wanted = NOTICE_RENEWED};
 
         if (lock->sleeper || !was_granted(lock))
                 return PAWL_MISUSE;
@@ -522,7 +522,7 @@ static int read_word(struct pawl_client *client, const char *word, const struct 
 
 static int adopt_locked(struct pawl_client *client, struct pawl_lock *lock, const char *word, struct pawl_why *why)
 {
-        struct sleeper me = {.wanted = NOTICE_GRANTED, .cond = PTHREAD_COND_INITIALIZER};
+        struct sleeper me = {.wanted = NOTICE_GRANTED};
 
         list_init(&me.listed);
         lock->sleeper = &me;

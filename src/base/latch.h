@@ -1,0 +1,42 @@
+/* latch.h - a mutex and a condition of one word each, for the threads of one process. pthread's do more (kinds, protocols,
+ * owners) and cost 10 ns the pair; the whole of an uncontended acquire and release is to cost 100. */
+#ifndef PAWL_LATCH_H
+#define PAWL_LATCH_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct latch {
+        _Atomic uint32_t word; /* 0: free, 1: taken, 2: taken, and somebody may sleep */
+};
+
+void latch_wait(struct latch *latch);
+void latch_wake(struct latch *latch);
+
+static inline void latch_take(struct latch *latch)
+{
+        uint32_t nobody = 0;
+
+        if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&latch->word, &nobody, 1, memory_order_acquire,
+                                                                      memory_order_relaxed),
+                             0))
+                latch_wait(latch);
+}
+
+static inline void latch_give(struct latch *latch)
+{
+        if (__builtin_expect(atomic_exchange_explicit(&latch->word, 0, memory_order_release) == 2, 0))
+                latch_wake(latch);
+}
+
+/* What a thread sleeps on while it has given the latch away. As with every condition: it may wake for nothing. */
+struct event {
+        _Atomic uint32_t count;
+};
+
+/* At most ns; INT64_MAX: until it is told. The latch is taken on entry and on return. */
+void event_wait(struct event *event, struct latch *latch, int64_t ns);
+void event_tell_one(struct event *event);
+void event_tell_all(struct event *event);
+
+#endif
