@@ -104,7 +104,7 @@ static int open_engine(struct pawl_client *client, struct pawl_why *why)
         if (!ops)
                 return PAWL_NO_ENGINE;
         code = engine_open(ops, &client->host, client->url, &client->engine, why);
-        client->core.engine = client->engine;
+        core_use(&client->core, client->engine);
         return code;
 }
 

@@ -142,7 +142,7 @@ static int begin(struct pawl_client *client, const char *name, const struct pawl
 
         if (code == PAWL_OK)
                 code = read_options(client, theirs, &request->room, &request->options);
-        if (code == PAWL_OK)
+        if (code == PAWL_OK && (length = name_plain(name)) == 0)
                 code = name_check(name, &length, request->options->why);
         if (code != PAWL_OK)
                 return code;
@@ -158,7 +158,7 @@ static int begin(struct pawl_client *client, const char *name, const struct pawl
 /* A store in memory: the thread sleeps on the claim's own word, and nobody has to hand the news on. */
 static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, struct sleeper *me, int64_t wait)
 {
-        const struct engine_instant *instant = client->engine->ops->instant;
+        const struct engine_instant *instant = client->core.instant;
         int64_t until = wait == NEVER ? NEVER : lock->started_at + wait;
 
         client->inside++;
@@ -177,7 +177,7 @@ static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, 
 static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, const struct pawl_lock_options *options)
 {
         struct sleeper me = {.wanted = NOTICE_GRANTED};
-        bool instant = client->engine->ops->instant && client->drive == PAWL_DRIVE_THREAD;
+        bool instant = client->core.instant && client->drive == PAWL_DRIVE_THREAD;
         int64_t wait = wait_of(options);
 
         list_init(&me.listed);
@@ -205,7 +205,7 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
         code = begin(client, name, theirs, true, &request, &lock);
         if (code != PAWL_OK)
                 return code;
-        if (!client->engine->ops->instant || core_acquire_now(lock) != PAWL_OK)
+        if (!client->core.instant || core_acquire_now(lock) != PAWL_OK)
                 code = wait_for_grant(client, lock, request.options);
         if (code == PAWL_OK) {
                 lock->owned = true;
@@ -234,7 +234,7 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
         lock->granted_arg = arg;
         core_acquire(lock, wait_of(request.options));
         *out = lock;
-        if (lock->state == LOCK_WAITING && !client->engine->ops->instant)
+        if (lock->state == LOCK_WAITING && !client->core.instant)
                 client_kick(client);
         client_unlock(client);
         return PAWL_OK;

@@ -2,34 +2,9 @@
 #include "name.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "utf8.h"
-
-/* Whether every one of 8 bytes is a printable ASCII character: none below 0x20, none 0x7f or above. */
-static bool is_printable(uint64_t bytes)
-{
-        const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
-
-        return (((bytes - 0x20 * ones) | (bytes + ones) | bytes) & tops) == 0;
-}
-
-/* Most names are short and plain: 8 bytes at a time. */
-static bool is_plain_text(const char *name, size_t size)
-{
-        uint64_t bytes;
-
-        for (; size >= sizeof bytes; name += sizeof bytes, size -= sizeof bytes) {
-                memcpy(&bytes, name, sizeof bytes);
-                if (!is_printable(bytes))
-                        return false;
-        }
-        for (; size > 0; name++, size--)
-                if ((unsigned char)*name < 0x20 || (unsigned char)*name >= 0x7f)
-                        return false;
-        return true;
-}
 
 int name_check(const char *name, size_t *length, struct pawl_why *why)
 {
@@ -43,7 +18,7 @@ int name_check(const char *name, size_t *length, struct pawl_why *why)
                 return why_set(why, PAWL_INVALID, "the name is empty: it must have 1 to %d bytes", PAWL_NAME_MAX);
         if (size > PAWL_NAME_MAX)
                 return why_set(why, PAWL_INVALID, "the name is longer than %d bytes", PAWL_NAME_MAX);
-        for (size_t i = is_plain_text(name, size) ? size : 0, taken; i < size; i += taken) {
+        for (size_t i = 0, taken; i < size; i += taken) {
                 taken = utf8_next(name + i, size - i, &character);
                 if (taken == 0)
                         return why_set(why, PAWL_INVALID, "the name \"%s\" is not UTF-8 at byte %zu", name, i + 1);

@@ -72,6 +72,12 @@ void core_init(struct core *core, struct loop *loop)
         loop_random(loop, &core->nonce, sizeof(core->nonce));
 }
 
+void core_use(struct core *core, struct engine *engine)
+{
+        core->engine = engine;
+        core->instant = engine ? engine->ops->instant : NULL;
+}
+
 static void lock_destroy(struct pawl_lock *lock)
 {
         loop_unset(lock->core->loop, &lock->timer);
@@ -192,7 +198,6 @@ void core_settle(struct pawl_lock *lock)
 
 void core_drop(struct pawl_lock *lock)
 {
-        renew_forget(lock);
         if (lock->long_name) {
                 free(lock->long_name);
                 lock->long_name = NULL;
@@ -253,12 +258,12 @@ int core_acquire_now(struct pawl_lock *lock)
         struct grant grant;
         int code;
 
-        if (!lock->ttl_class && renew_prepare(lock) != PAWL_OK)
+        if (renew_prepare(lock) != PAWL_OK)
                 return PAWL_NO_MEMORY;
         set_uid(lock);
         lock->tick = loop_tick(core->loop);
         lock->started_at = loop_now(core->loop);
-        code = core->engine->ops->instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
+        code = core->instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
         if (code != PAWL_OK)
                 return code;
         lock->known = true;
@@ -281,7 +286,7 @@ void core_ask(struct pawl_lock *lock, int64_t wait)
         struct core *core = lock->core;
 
         set_out(lock);
-        if (!lock->ttl_class && renew_prepare(lock) != PAWL_OK) {
+        if (renew_prepare(lock) != PAWL_OK) {
                 refuse(lock, PAWL_NO_MEMORY, NULL);
                 return;
         }
@@ -295,7 +300,7 @@ void core_ask(struct pawl_lock *lock, int64_t wait)
 
 void core_acquire(struct pawl_lock *lock, int64_t wait)
 {
-        if (lock->core->engine->ops->instant && core_acquire_now(lock) == PAWL_OK)
+        if (lock->core->instant && core_acquire_now(lock) == PAWL_OK)
                 core_raise(lock, NOTICE_GRANTED);
         else
                 core_ask(lock, wait);
@@ -397,7 +402,7 @@ static void finish_release(struct pawl_lock *lock, int code)
 static int give_back_now(struct pawl_lock *lock, int64_t now)
 {
         struct core *core = lock->core;
-        int code = core->engine->ops->instant->release(core->engine, &lock->claim, now);
+        int code = core->instant->release(core->engine, &lock->claim, now);
 
         lock->known = false;
         if (code == PAWL_LOST)
@@ -422,7 +427,7 @@ bool core_release_now(struct pawl_lock *lock, int *code)
         uint32_t weight;
         int64_t now;
 
-        if (!core->engine->ops->instant || lock->state != LOCK_HELD || lock->notices || lock->running || lock->sleeper)
+        if (!core->instant || lock->state != LOCK_HELD || lock->notices || lock->running || lock->sleeper)
                 return false;
         now = end_of_short_way(lock, &weight);
         if (now >= lock->valid_until)
@@ -444,7 +449,7 @@ static void release_held(struct pawl_lock *lock, int64_t now)
 
         renew_end(lock); /* no renewal is sent after the release */
         core_count_end(lock, now, 1);
-        if (core->engine->ops->instant) {
+        if (core->instant) {
                 finish_release(lock, give_back_now(lock, now));
                 return;
         }

@@ -109,7 +109,7 @@ struct ttl_class {
         struct list fixed;    /* never renewed by us; lost at valid_until, in that order */
         int64_t retry_at;     /* when renewals that failed are tried again; NEVER: none did */
         struct timer timer;   /* always set, if only to NEVER: moving a set timer cannot fail */
-        size_t users;         /* locks that point here */
+        size_t users;         /* locks that point here, spare ones too: the next claim may have the same ttl */
 };
 
 struct core_stats {
@@ -120,8 +120,9 @@ struct core_stats {
 
 struct core {
         struct loop *loop;
-        struct engine *engine; /* set by whoever opened it with core_events and this core */
-        struct list classes;   /* the last used first */
+        struct engine *engine;                /* by core_use */
+        const struct engine_instant *instant; /* the engine's, or NULL */
+        struct list classes;                  /* the last used first */
         size_t class_count;
         struct list locks;             /* all of them, FREE ones too */
         struct pawl_lock *first_spare; /* FREE and resting; the longest rested first */
@@ -142,6 +143,8 @@ struct core {
 extern const struct engine_events core_events;
 
 void core_init(struct core *core, struct loop *loop);
+/* The engine, opened with core_events and this core. */
+void core_use(struct core *core, struct engine *engine);
 /* Frees everything; engine closed before. */
 void core_free(struct core *core);
 
@@ -197,7 +200,11 @@ static inline void core_move(struct pawl_lock *lock, enum lock_state to)
 }
 void core_raise(struct pawl_lock *lock, enum notice notice);
 /* renew.c: finds or makes the class for the claim's ttl, before anything is asked: PAWL_OK or PAWL_NO_MEMORY. */
-int renew_prepare(struct pawl_lock *lock);
+int renew_find(struct pawl_lock *lock);
+static inline int renew_prepare(struct pawl_lock *lock)
+{
+        return lock->ttl_class && lock->ttl_class->ttl == lock->claim.ttl ? PAWL_OK : renew_find(lock);
+}
 void renew_begin(struct pawl_lock *lock);  /* it is granted: care for it */
 void renew_end(struct pawl_lock *lock);    /* it is not held any more */
 void renew_forget(struct pawl_lock *lock); /* the class loses a user */

@@ -56,11 +56,12 @@ static struct ttl_class *class_find(struct core *core, int64_t ttl)
         return NULL;
 }
 
-int renew_prepare(struct pawl_lock *lock)
+int renew_find(struct pawl_lock *lock)
 {
         struct core *core = lock->core;
         struct ttl_class *class = class_find(core, lock->claim.ttl);
 
+        renew_forget(lock);
         if (!class)
                 class = class_new(core, lock->claim.ttl);
         if (!class)

@@ -81,7 +81,7 @@ void client_start(struct world *world, int index)
         if (engine_open(world->plan.instant ? &instant_model_ops : &model_ops, &client->host, &nowhere, &client->engine,
                         &why) != PAWL_OK)
                 abort();
-        client->core.engine = client->engine;
+        core_use(&client->core, client->engine);
         client->alive = true;
         trace(world, "client %d starts", index);
         for (int i = 0; i < world->plan.actors; i++) {
