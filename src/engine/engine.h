@@ -39,10 +39,10 @@ struct claim {
         uint32_t max_holders; /* 0: any number */
         bool wait;            /* enqueue if it is not free; else refuse with PAWL_BUSY */
         bool detached;        /* outlives us: nothing but its ttl ends it */
-        bool lost;        /* set before release: the lease ran out, to the store a failure and not a release (lock-delay) */
-        bool blocking;        /* a thread will sleep in instant->sleep for it */
-        const char *note;     /* "" if none */
-        void *part;           /* the engine's own part: engine->claim_size bytes, zeroed before acquire and adopt */
+        bool lost; /* set before release: the lease ran out, to the store a failure and not a release (lock-delay) */
+        bool blocking;    /* a thread will sleep in instant->sleep for it */
+        const char *note; /* "" if none */
+        void *part;       /* the engine's own part: engine->claim_size bytes, zeroed before acquire and adopt */
 };
 
 /* What a grant is. The token is told at the grant, never earlier, also where the store numbers claims as they queue. */

@@ -7,6 +7,7 @@
 
 /* Everything that can be made to fail: X(name), as the linker knows it (the build sets _FILE_OFFSET_BITS). Its list of
  * --wrap must be the same (meson.build). */
+/* clang-format off */
 #define INJECT_ALLOCATIONS(X) X(malloc) X(calloc) X(realloc) X(strdup)
 #define INJECT_CALLS(X)                                                                                                \
         X(open64)                                                                                                      \
@@ -17,6 +18,7 @@
                 X(mkdir) X(mkfifo) X(mkfifoat) X(unlinkat) X(renameat) X(fchmod) X(read) X(write) X(pread64)           \
                         X(pwrite64) X(epoll_create1) X(epoll_ctl) X(timerfd_create) X(timerfd_settime) X(eventfd)      \
                                 X(getrandom) X(madvise) X(pthread_create)
+/* clang-format on */
 
 enum injected {
 #define INJECT_ENUM(name) INJECT_##name,
