@@ -203,6 +203,28 @@ TEST(a_lock_can_be_released_inside_on_lost)
         CHECK(is_free(one, "a"));
 }
 
+static void release_and_wait_when_granted(pawl_lock *lock, int status, void *arg)
+{
+        struct releaser *releaser = arg;
+        (void)status;
+        atomic_store(&releaser->code, pawl_release(lock));
+        atomic_store(&releaser->done, true);
+}
+
+TEST(even_the_blocking_release_inside_a_callback_is_no_deadlock)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        static struct releaser releaser = {.code = -1};
+        pawl_lock *lock;
+
+        MUST(pawl_acquire_async(one, "a", NULL, release_and_wait_when_granted, &releaser, &lock));
+        REQUIRE(SOON(atomic_load(&releaser.done)));
+        int code = atomic_load(&releaser.code);
+        CHECK(code == PAWL_OK || code == PAWL_IN_DOUBT); /* it cannot wait for an answer there */
+        CHECK(SOON(is_free(two, "a")));
+}
+
 struct canceller {
         pawl_lock *waiting;
         atomic_int code;

@@ -105,7 +105,7 @@ TEST(history_tells_who_had_it_and_how_that_ended_the_latest_first)
         uint64_t tokens[4];
 
         NEEDS(one, PAWL_CAN_HISTORY | PAWL_CAN_BREAK);
-        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.note = "first"), &lock));
         tokens[0] = pawl_token(lock);
         CHECK_INT(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
@@ -130,6 +130,7 @@ TEST(history_tells_who_had_it_and_how_that_ended_the_latest_first)
                         CHECK_UINT(past->entry.how, how[i]);
                 CHECK(past->entry.until_ms >= past->entry.since_ms);
         }
+        CHECK_STR(line_of(&view, PAWL_ROLE_PAST, 3)->note, "first");
 }
 
 TEST(list_tells_every_holder_of_the_names_with_a_prefix)

@@ -51,6 +51,35 @@ TEST(close_ends_the_claims_that_wait_and_tells_each_once)
         CHECK(is_free(one, "a"));
 }
 
+static void *wait_for_ever(void *arg)
+{
+        pawl_lock *none;
+        return (void *)(intptr_t)pawl_acquire(arg, "a", NULL, &none);
+}
+
+TEST(close_ends_the_blocking_acquire_of_another_thread)
+{
+        enum { THREADS = 4 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pthread_t threads[THREADS];
+        pawl_lock *lock;
+        void *code;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < THREADS; i++)
+                REQUIRE(!pthread_create(&threads[i], NULL, wait_for_ever, two));
+        REQUIRE(queue_reaches(one, "a", THREADS));
+        CHECK_INT(leave(two), PAWL_OK);
+        for (int i = 0; i < THREADS; i++) {
+                pthread_join(threads[i], &code);
+                CHECK_INT((intptr_t)code, PAWL_CANCELLED);
+        }
+        CHECK(queue_reaches(one, "a", 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(is_free(one, "a"));
+}
+
 TEST(close_finishes_releases_that_are_under_way)
 {
         enum { LOCKS = 50 };

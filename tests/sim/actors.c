@@ -69,6 +69,7 @@ void client_start(struct world *world, int index)
         client->life++;
         client->paused = false;
         client->turns_after = 0;
+        client->ran_since = world->now;
         if (loop_init(&client->loop, &source) != 0)
                 abort();
         core_init(&client->core, &client->loop);
@@ -195,6 +196,7 @@ static void on_lost(pawl_lock *lock, int reason, void *arg)
         trace(world, "client %d.%d lost %s: %s", actor->client, actor->index, names[actor->name],
               pawl_reason_text(reason));
         world->figures.losses++;
+        check_lost(world, actor, reason);
         if (++actor->lost > 1)
                 fail(world, "client %d heard twice that %s is lost", actor->client, names[actor->name]);
         if (actor->granted != 1)
@@ -229,7 +231,7 @@ static int64_t choose_ttl(struct world *world)
 {
         static const int64_t ttls[] = {200 * MS, 500 * MS, 1 * SECOND, 3 * SECOND};
 
-        return ttls[chance(world, sizeof(ttls) / sizeof(*ttls))];
+        return world->plan.ttl ? world->plan.ttl : ttls[chance(world, sizeof(ttls) / sizeof(*ttls))];
 }
 
 static void fill_claim(struct world *world, struct actor *actor, struct pawl_lock *lock)
@@ -270,6 +272,7 @@ static void begin(struct world *world, struct actor *actor)
         actor->granted = actor->lost = actor->released = 0;
         actor->busy = false;
         actor->began = world->told_max[actor->name];
+        actor->deadline = lock->claim.wait && wait != NEVER ? client_now(client) + wait : NEVER;
         if (world->plan.instant && one_in(world, 2) && core_acquire_now(lock) == PAWL_OK) {
                 on_granted(lock, PAWL_OK, actor);
                 return;

@@ -120,10 +120,54 @@ static void check_beliefs(struct world *world, int name)
         check_together(world, name, beliefs, kept);
 }
 
+/* Once its end has passed, a lease may be lost and nothing else. */
+static void check_not_resurrected(struct world *world, const struct sim_client *client, struct actor *actor)
+{
+        const struct pawl_lock *lock = actor->lock;
+
+        if (actor->seen_until && lock->valid_until > actor->seen_until && client_now(client) >= actor->seen_until &&
+            believes(client, lock))
+                fail(world, "the lease of client %d on %s had run out, and stands again", client->index,
+                     sim_name(actor->name));
+        actor->seen_until = lock->valid_until;
+}
+
+static void check_leases(struct world *world)
+{
+        for (int i = 0; i < world->plan.clients; i++)
+                for (int a = 0; a < world->plan.actors; a++) {
+                        struct sim_client *client = &world->clients[i];
+                        struct actor *actor = &client->actors[a];
+
+                        if (client->alive && actor->state == ACTOR_HOLDING)
+                                check_not_resurrected(world, client, actor);
+                        else
+                                actor->seen_until = 0;
+                }
+}
+
+/* A lease that is kept alive is asked for again and again until its end, not once. */
+void check_lost(struct world *world, struct actor *actor, int reason)
+{
+        const struct sim_client *client = &world->clients[actor->client];
+        const struct pawl_lock *lock = actor->lock;
+        bool ran = clock_when(&client->clock, lock->sent_at) > client->ran_since;
+
+        if (reason == PAWL_REASON_EXPIRED && !lock->fixed && ran && world->plan.honest && lock->claim.ttl >= SECOND &&
+            engine_renewals(&lock->claim) < 2)
+                fail(world, "client %d lost %s after %d tries to renew it", client->index, sim_name(actor->name),
+                     engine_renewals(&lock->claim));
+}
+
 /* As soon as a client runs, it knows what its own clock says. */
 void check_turned(struct world *world, struct sim_client *client)
 {
         int64_t now = client_now(client);
+
+        for (int a = 0; a < world->plan.actors; a++)
+                if (client->actors[a].state == ACTOR_WAITING && client->actors[a].deadline < now)
+                        fail(world, "client %d waits for %s longer than it wanted", client->index,
+                             sim_name(client->actors[a].name));
 
         for (struct list *at = client->core.locks.next; at != &client->core.locks; at = at->next) {
                 const struct pawl_lock *lock = container_of(at, struct pawl_lock, listed);
@@ -172,6 +216,8 @@ void check_told(struct world *world, struct actor *actor)
         uint64_t token = actor->lock->token;
         int name = actor->name;
 
+        if (!believes(&world->clients[actor->client], actor->lock))
+                fail(world, "client %d was told that it holds %s, which had run out", actor->client, sim_name(name));
         if (token == 0 || token >> 63)
                 fail(world, "a grant of %s has token %llu", sim_name(name), (unsigned long long)token);
         if (token <= actor->began)
@@ -246,6 +292,7 @@ static void check_progress(struct world *world, int name)
 
 void check_step(struct world *world)
 {
+        check_leases(world);
         for (int name = 0; name < world->plan.names; name++) {
                 if (world->plan.honest)
                         check_beliefs(world, name);

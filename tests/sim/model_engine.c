@@ -37,6 +37,7 @@ struct part {
         struct timer timer;       /* asks, cancels or releases again */
         struct timer renew_timer; /* no answer */
         int64_t renew_stamp;
+        int renewals; /* asked for since one worked */
         bool renewing;
 };
 
@@ -81,6 +82,11 @@ static struct uid uid_of(const struct part *part)
 struct uid engine_uid(const struct claim *claim)
 {
         return uid_of(claim->part);
+}
+
+int engine_renewals(const struct claim *claim)
+{
+        return ((const struct part *)claim->part)->renewals;
 }
 
 /* ---- sending --------------------------------------------------------------------------------------------------- */
@@ -218,6 +224,8 @@ static void tell_renewed(struct part *part, int code, int64_t sent_at)
         const struct engine_host *host = part->model->engine.host;
 
         part->renewing = false;
+        if (code == PAWL_OK)
+                part->renewals = 0;
         loop_unset(host->loop, &part->renew_timer);
         host->events->renewed(host->core, part->claim, code, sent_at);
 }
@@ -328,6 +336,8 @@ static void model_renew(struct engine *engine, struct claim *const *claims, size
 {
         struct model *model = (struct model *)engine;
 
+        for (size_t i = 0; i < n; i++)
+                ((struct part *)claims[i]->part)->renewals++;
         for (size_t done = 0; done < n;) {
                 if (model->connected) {
                         done += renew_some(model, claims + done, n - done);
@@ -370,7 +380,9 @@ static void on_granted(struct part *part, const struct message *message)
 {
         bool from_reply = bug_of(part->model) == BUG_REPLY_TIME;
 
-        if (is_asking(part))
+        bool was_faster = part->state == PART_CANCELLING && message->token % 2;
+
+        if (is_asking(part) || was_faster) /* than the cancel: the core gives it back */
                 hold(part, message->token, from_reply ? model_now(part->model) : message->stamp);
 }
 

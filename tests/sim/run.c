@@ -37,7 +37,7 @@ static void draw_plan(struct world *world)
         struct plan *plan = &world->plan;
 
         plan->clients = (int)between(world, 2, CLIENTS_MAX);
-        plan->actors = (int)between(world, 1, ACTORS_MAX);
+        plan->actors = (int)between(world, 1, one_in(world, 4) ? ACTORS_MAX : 3);
         plan->faults_until = between(world, 60, 150) * SECOND;
         plan->works_until = plan->faults_until + SETTLING + WORKING;
         plan->ttl_max = 3 * SECOND;
@@ -47,6 +47,7 @@ static void draw_plan(struct world *world)
         plan->honest = !one_in(world, 5);
         plan->data_loss = one_in(world, 3);
         plan->instant = one_in(world, 4);
+        plan->ttl = one_in(world, 3) ? between(world, 1, 3) * SECOND : 0;
         draw_names(world);
         world->server.up = true;
         world->server.clock = (struct clock){.local = between(world, SECOND, 1000 * SECOND)};
@@ -174,6 +175,7 @@ static void resume(struct world *world, struct sim_client *client)
         trace(world, "client %d runs again", client->index);
         client->paused = false;
         client->turns_after = world->now + between(world, 0, MS / 5);
+        client->ran_since = world->now;
 }
 
 static void to_client(struct world *world, struct sim_client *client, struct event *event)

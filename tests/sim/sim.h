@@ -18,7 +18,7 @@
 
 enum {
         CLIENTS_MAX = 5,
-        ACTORS_MAX = 3, /* for each client */
+        ACTORS_MAX = 6, /* for each client */
         NAMES_MAX = 3,
         HOLDERS_MAX = 16,
         WAITERS_MAX = 64,
@@ -191,6 +191,8 @@ struct actor {
         uint64_t began;  /* the greatest token told of this name when the claim began */
         int name;
         int granted, lost, released; /* callbacks of this claim */
+        int64_t deadline;            /* of its wait, by the client's clock */
+        int64_t seen_until;          /* the end of its lease as it was a step ago */
         struct uid uid;              /* of the grant, at its release */
         uint64_t incarnation;        /* of the store then */
         int rounds;                  /* of guarded read-modify-write still to do */
@@ -211,6 +213,7 @@ struct sim_client {
         struct actor actors[ACTORS_MAX];
         int64_t resumes_at;  /* while paused */
         int64_t turns_after; /* after a pause the user may be faster than the loop */
+        int64_t ran_since;   /* true time of its start or last pause's end */
 };
 
 struct resource {
@@ -251,6 +254,7 @@ struct plan {
         bool honest;                /* clocks within the promised allowance */
         bool data_loss;
         bool instant; /* the store is in memory */
+        int64_t ttl;  /* of all claims; 0: each its own */
         uint32_t mode[NAMES_MAX];
         uint32_t max_holders[NAMES_MAX];
 };
@@ -329,6 +333,8 @@ void engine_reset(struct engine *engine);
 /* Claims it has not forgotten. */
 int engine_claims(const struct engine *engine);
 struct uid engine_uid(const struct claim *claim);
+/* How often it was asked to renew this one since that last worked. */
+int engine_renewals(const struct claim *claim);
 const char *sim_name(int name);
 int sim_name_index(const char *name);
 
@@ -349,6 +355,7 @@ void check_ended_by_store(struct world *world, int name, const struct holding *h
 void check_claim_over(struct world *world, int name, struct uid uid);
 void check_order(struct world *world, int name, uint64_t ticket);
 void check_told(struct world *world, struct actor *actor);
+void check_lost(struct world *world, struct actor *actor, int reason);
 void check_release_told(struct world *world, struct actor *actor, int status);
 void check_written(struct world *world, int name, const struct message *message);
 void check_end(struct world *world);
