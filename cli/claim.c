@@ -57,6 +57,11 @@ static int64_t wait_option(const struct claim_request *request)
         return request->wait_ms == 0 ? PAWL_NO_WAIT : request->wait_ms;
 }
 
+static int64_t delay_option(const pawl_client *client, const struct claim_request *request)
+{
+        return pawl_capabilities(client) & PAWL_CAN_DELAY ? request->delay_ms : 0;
+}
+
 static int exit_status(const struct claim_request *request, const char *name, int code, const struct pawl_why *why,
                        int signal)
 {
@@ -78,8 +83,8 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
                 client, name,
                 PAWL_LOCK(.flags = request->flags, .ttl_ms = request->ttl_ms,
                           .mode = request->shared || request->max_holders ? PAWL_SHARED : PAWL_EXCLUSIVE,
-                          .max_holders = request->max_holders, .wait_ms = wait_option(request), .note = request->note,
-                          .why = &why),
+                          .max_holders = request->max_holders, .wait_ms = wait_option(request),
+                          .delay_ms = delay_option(client, request), .note = request->note, .why = &why),
                 on_granted, &answer, lock);
 
         if (code != PAWL_OK) {

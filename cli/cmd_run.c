@@ -16,6 +16,8 @@ struct request {
         const char *name;
         char **argv;
 };
+/* If we are killed, or the lease ends, COMMAND is being killed in that moment: so long nobody else gets the lock. */
+enum { dying_ms = 100 };
 static struct request request = {.claim = {CLAIM_REQUEST}, .keep = {.lost_signal = SIGTERM}, .kill_after_ms = -1};
 
 /* "USR1", "SIGUSR1", "10" */
@@ -108,6 +110,7 @@ static int check_request(const struct command *command)
                                             "the lease ends");
         request.claim.flags = request.keep.no_renew ? PAWL_NO_RENEW : 0;
         request.claim.note = request.argv[0];
+        request.claim.delay_ms = dying_ms;
         return claim_check(command, &request.claim);
 }
 

@@ -33,8 +33,9 @@ bool signal_ends(int signal);
 
 /* How a lock is asked for, by -n -w -s -x -N -E --ttl. */
 struct claim_request {
-        int64_t wait_ms; /* -1: for ever */
-        int64_t ttl_ms;  /* 0: the client's */
+        int64_t wait_ms;  /* -1: for ever */
+        int64_t ttl_ms;   /* 0: the client's */
+        int64_t delay_ms; /* the lock-delay, where the engine has one */
         bool shared;
         bool exclusive;
         uint32_t max_holders;

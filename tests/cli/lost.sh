@@ -142,9 +142,16 @@ is "and never continued" "$(wc -l <"$place/ticks")" "$ticks"
 fresh
 hold --ttl 60s x sh -c 'sleep 60 & echo $! >"$0/child"; echo $$ >"$0/pid"; wait' "$place"
 await_file "$place/child"
+"$pawl" run x sh -c 'kill -0 "$1" 2>/dev/null && grep -q "^State:.*[^Z] (" "/proc/$1/status" && echo overlap; true' \
+        sh "$command" >"$place/next" &
+next=$!
+later $next
+await sh -c '"$0" show --json x | grep -q "\"waiter\""' "$pawl"
 kill -KILL $runner
 eventually "kill -9 of pawl kills COMMAND and its children" group_gone "$command"
-ok "and the lock is free long before its lease ends" "$pawl" run -w 30s x true
+wait_status $next
+is "the next one gets the lock, long before the lease ends" "$code" 0
+is "and COMMAND is dead by then" "$(cat "$place/next")" ""
 
 fresh
 hold --ttl 60s x sh -c 'echo $$ >"$0/pid"; trap "" TERM INT HUP; while :; do sleep 0.05; done' "$place"
