@@ -1,6 +1,11 @@
-/* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part. */
+/* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part.
+ *
+ * The members are batch processes: a wake-up does not preempt the one who wakes. Else, on one core, every release would be
+ * followed by a switch to the next holder before the last one can ask again, and the scheduler's choice be measured. */
 #include "crew.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,20 +33,23 @@ void crew_start(struct crew *crew)
                 crew_sleep_ns(100000);
 }
 
-static void count_order(struct crew *crew, uint32_t me, uint64_t turn)
+uint64_t crew_ask(struct crew *crew)
 {
-        uint64_t gap = turn - crew->last_turn[me];
-        uint64_t off = gap > crew->size ? gap - crew->size : crew->size - gap;
-
-        if (crew->last_turn[me] && off) {
-                atomic_fetch_add_explicit(&crew->out_of_turn, 1, memory_order_relaxed);
-                if (off > atomic_load_explicit(&crew->worst, memory_order_relaxed))
-                        atomic_store_explicit(&crew->worst, off, memory_order_relaxed);
-        }
-        crew->last_turn[me] = turn;
+        return atomic_fetch_add(&crew->asked, 1) + 1;
 }
 
-void crew_turn(struct crew *crew, uint32_t me)
+static void count_order(struct crew *crew, uint64_t turn, uint64_t ticket)
+{
+        uint64_t off = turn > ticket ? turn - ticket : ticket - turn;
+
+        if (!off)
+                return;
+        atomic_fetch_add_explicit(&crew->out_of_turn, 1, memory_order_relaxed);
+        if (off > atomic_load_explicit(&crew->worst, memory_order_relaxed))
+                atomic_store_explicit(&crew->worst, off, memory_order_relaxed);
+}
+
+void crew_turn(struct crew *crew, uint32_t me, uint64_t ticket)
 {
         uint64_t turn = atomic_load_explicit(&crew->turns, memory_order_relaxed) + 1;
 
@@ -49,8 +57,14 @@ void crew_turn(struct crew *crew, uint32_t me)
                 atomic_store_explicit(&crew->changes, atomic_load_explicit(&crew->changes, memory_order_relaxed) + 1,
                                       memory_order_relaxed);
         crew->last_member = me;
-        count_order(crew, me, turn);
+        count_order(crew, turn, ticket);
         atomic_store_explicit(&crew->turns, turn, memory_order_relaxed);
+}
+
+void crew_crowd(struct crew *crew)
+{
+        while (atomic_load(&crew->asked) - atomic_load(&crew->turns) < crew->size - 1 && !atomic_load(&crew->stop))
+                sched_yield();
 }
 
 static void fork_members(struct crew *crew, const struct crew_job *job)
@@ -61,7 +75,8 @@ static void fork_members(struct crew *crew, const struct crew_job *job)
                 if (child < 0)
                         bench_die("fork failed");
                 if (child == 0) {
-                        prctl(PR_SET_PDEATHSIG, 9);
+                        prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
                         job->member(crew, me, job->arg);
                         _exit(0);
                 }

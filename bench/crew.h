@@ -13,13 +13,13 @@ struct crew {
         _Atomic uint32_t go;
         _Atomic uint32_t stop;
         _Atomic uint32_t word[CREW_MAX][16]; /* a futex word for each, on a cache line of its own */
+        _Atomic uint64_t asked;              /* how many have asked for a turn: the tickets */
         _Atomic uint64_t turns;
         _Atomic uint64_t changes;     /* turns that were not the same member's as the one before */
-        _Atomic uint64_t out_of_turn; /* turns that did not come exactly size turns after the member's last */
+        _Atomic uint64_t out_of_turn; /* turns whose number was not that of their ticket */
         _Atomic uint64_t worst;       /* by how many turns, at most */
         uint32_t size;
         uint32_t last_member;
-        uint64_t last_turn[CREW_MAX];
 };
 
 struct crew_job {
@@ -39,8 +39,12 @@ struct crew_job {
 
 /* Tells that this member is ready and waits until all are. */
 void crew_start(struct crew *crew);
+/* This member is about to ask for its turn; gives its ticket. */
+uint64_t crew_ask(struct crew *crew);
 /* This member has the turn now. */
-void crew_turn(struct crew *crew, uint32_t me);
+void crew_turn(struct crew *crew, uint32_t me, uint64_t ticket);
+/* Keeps the turn until all others have asked for theirs, so that every turn is handed on. Costs nothing if they have. */
+void crew_crowd(struct crew *crew);
 /* Forks the members, lets them run, fills in the job's figures. Gives owner changes per second; arg is the job. */
 double crew_run(void *arg);
 

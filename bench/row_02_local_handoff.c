@@ -1,5 +1,8 @@
 /* row_02_local_handoff.c - a lock handed from process to process in the order they asked, against a ring of processes
- * that pass a token by one futex word each (the floor: no lock, no lease, no queue) and against flock(2). */
+ * that pass a token by one futex word each (the floor: no lock, no lease, no queue) and against flock(2).
+ *
+ * Everybody takes a ticket before he asks: a turn whose number is not its ticket's was out of order, or its process was
+ * preempted between the ticket and the question. */
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pawl.h>
@@ -30,7 +33,7 @@ static void ring_member(struct crew *crew, uint32_t me, void *arg)
         while (!atomic_load(&crew->stop)) {
                 while (!atomic_exchange(&crew->word[me][0], 0))
                         syscall(SYS_futex, &crew->word[me][0], FUTEX_WAIT, 0, NULL, NULL, 0);
-                crew_turn(crew, me);
+                crew_turn(crew, me, crew_ask(crew));
                 pass_to(crew, (me + 1) % crew->size);
         }
         pass_to(crew, (me + 1) % crew->size);
@@ -46,8 +49,10 @@ static void flock_member(struct crew *crew, uint32_t me, void *arg)
                 bench_die("cannot open %s", (const char *)arg);
         crew_start(crew);
         while (!atomic_load(&crew->stop)) {
+                uint64_t ticket = crew_ask(crew);
+
                 flock(fd, LOCK_EX);
-                crew_turn(crew, me);
+                crew_turn(crew, me, ticket);
                 flock(fd, LOCK_UN);
         }
 }
@@ -62,8 +67,11 @@ static void pawl_member(struct crew *crew, uint32_t me, void *arg)
         bench_must(pawl_open(arg, NULL, &client), "open");
         crew_start(crew);
         while (!atomic_load(&crew->stop)) {
+                uint64_t ticket = crew_ask(crew);
+
                 bench_must(pawl_acquire(client, "bench/handoff", NULL, &lock), "acquire");
-                crew_turn(crew, me);
+                crew_turn(crew, me, ticket);
+                crew_crowd(crew);
                 bench_must(pawl_release(lock), "release");
         }
         pawl_close(client);

@@ -27,8 +27,10 @@ static void flock_member(struct crew *crew, uint32_t me, void *arg)
         exact_sleeps();
         crew_start(crew);
         while (!atomic_load(&crew->stop)) {
+                uint64_t ticket = crew_ask(crew);
+
                 flock(fd, LOCK_EX);
-                crew_turn(crew, me);
+                crew_turn(crew, me, ticket);
                 crew_sleep_ns(HOLD_NS);
                 flock(fd, LOCK_UN);
                 crew_sleep_ns(PAUSE_NS);
@@ -44,8 +46,10 @@ static void pawl_member(struct crew *crew, uint32_t me, void *arg)
         bench_must(pawl_open(arg, NULL, &client), "open");
         crew_start(crew);
         while (!atomic_load(&crew->stop)) {
+                uint64_t ticket = crew_ask(crew);
+
                 bench_must(pawl_acquire(client, "bench/polite", NULL, &lock), "acquire");
-                crew_turn(crew, me);
+                crew_turn(crew, me, ticket);
                 crew_sleep_ns(HOLD_NS);
                 bench_must(pawl_release(lock), "release");
                 crew_sleep_ns(PAUSE_NS);
@@ -61,7 +65,7 @@ static void alone_member(struct crew *crew, uint32_t me, void *arg)
         crew_start(crew);
         while (!atomic_load(&crew->stop)) {
                 crew->last_member = UINT32_MAX; /* every turn counts as a change */
-                crew_turn(crew, me);
+                crew_turn(crew, me, crew_ask(crew));
                 crew_sleep_ns(HOLD_NS);
         }
 }
