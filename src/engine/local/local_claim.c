@@ -140,8 +140,11 @@ static inline int enter(struct local *local, struct claim *claim, struct bucket 
 static int prepare(struct local *local, int64_t now)
 {
         bell_open(local);
-        local->there_until = now + THERE_CHECK;
-        if (!file_is_there(local))
+        if (now >= local->there_until) {
+                local->there_until = now + THERE_CHECK;
+                (void)file_is_there(local);
+        }
+        if (local->deleted)
                 return why_set(&local->why, PAWL_CORRUPT, "%s", deleted_text);
         return entry_ready(local) ? PAWL_OK : local->why.code;
 }
