@@ -14,7 +14,8 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void print_help(FILE *out)
 {
-        fputs("usage: pawl COMMAND [options] ...\n\nLocks across processes and machines, with fencing tokens.\n\n",
+        fputs("usage: pawl [-e URL] COMMAND [options] ...\n\nLocks across processes and machines, with fencing "
+              "tokens.\n\n",
               out);
         for (size_t i = 0; i < COMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
@@ -47,6 +48,27 @@ static bool standard_descriptors(void)
         return true;
 }
 
+/* How many words the options before the command take: -e URL, --engine URL, and flags. */
+static int count_leading(int argc, char **argv)
+{
+        int i = 1;
+
+        while (i < argc && argv[i][0] == '-' && argv[i][1])
+                i += !strcmp(argv[i], "-e") || !strcmp(argv[i], "--engine") ? 2 : 1;
+        return i < argc ? i - 1 : 0;
+}
+
+/* `pawl -e URL run ...` is `pawl run -e URL ...`: the command comes first, and its own options say whether the others
+ * belong to it. */
+static void command_first(int argc, char **argv)
+{
+        int leading = count_leading(argc, argv);
+        char *command = argv[leading + 1];
+
+        memmove(argv + 2, argv + 1, (size_t)leading * sizeof(*argv));
+        argv[1] = command;
+}
+
 int main(int argc, char **argv)
 {
         const struct command *command;
@@ -65,7 +87,12 @@ int main(int argc, char **argv)
                 printf("pawl %s\n", pawl_version());
                 return finish(EXIT_DONE);
         }
+        command_first(argc, argv);
         command = find_command(argv[1]);
+        if (!command && argv[1][0] == '-') {
+                say("there is no command; 'pawl --help' lists them");
+                return EXIT_FAILED;
+        }
         if (!command) {
                 say("there is no command '%s'; 'pawl --help' lists them", argv[1]);
                 return EXIT_FAILED;

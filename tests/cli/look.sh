@@ -71,6 +71,11 @@ for command in run acquire renew release ls show break top fence put get engines
         like "$command --help says how it is used" "$("$pawl" $command --help)" "usage: pawl $command *"
         like "--help lists $command" "$("$pawl" --help)" "*  $command *"
 done
+is "-e may come before the command" "$("$pawl" -e "local:$scratch/other" run x echo ran)" ran
+is "and so may --engine=" "$("$pawl" --engine="local:$scratch/other" -q run x echo ran)" ran
+status 125 "an option the command does not have is refused there too" "$pawl" -e local: ttl --work 1s
+status 125 "options alone are no command" "$pawl" -e "local:$scratch/other"
+ok "which is said in one sentence" one_sentence
 status 0 "--help is a success" "$pawl" run --help
 status 125 "without a command it is 125" "$pawl"
 for command in elect once limit doctor bench stats nonsense ''; do
