@@ -346,25 +346,27 @@ TEST(a_disk_without_room_is_an_error_and_not_a_signal)
 
 TEST(a_disk_that_becomes_full_refuses_new_names_and_keeps_the_old)
 {
+        enum { MORE_THAN_FIT = 100000 };
         const char *path = small_disk("6m");
+        struct seat *seats = calloc(MORE_THAN_FIT, sizeof(*seats));
+        char(*names)[16] = calloc(MORE_THAN_FIT, sizeof(*names));
         struct driver driver;
-        char name[32];
         int code = PAWL_OK;
 
+        REQUIRE(seats != NULL && names != NULL);
         driver_must_open(&driver, path);
         CHECK((driver.engine->capabilities & PAWL_TOKEN_DURABLE) == 0);
-        for (int i = 0; i < 100000 && code == PAWL_OK; i++) {
-                struct seat *seat = malloc(sizeof(*seat));
-
-                REQUIRE(seat != NULL);
-                snprintf(name, sizeof(name), "name %d", i);
-                seat_init(seat, &driver, strdup(name));
-                code = seat_try(seat);
+        for (int i = 0; i < MORE_THAN_FIT && code == PAWL_OK; i++) {
+                snprintf(names[i], sizeof(names[i]), "name %d", i);
+                seat_init(&seats[i], &driver, names[i]);
+                code = seat_try(&seats[i]);
         }
         CHECK_INT(code, PAWL_FULL);
         CHECK_HAS(driver_local(&driver)->why.text, "no room on the disk");
         CHECK(!is_free(&driver, "name 0"));
         driver_close(&driver);
+        free(seats);
+        free(names);
 }
 
 TEST(a_limit_on_file_sizes_is_an_error_and_not_a_signal)
