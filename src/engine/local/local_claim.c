@@ -178,8 +178,8 @@ void claim_forget(struct local *local, struct claim *claim)
         if (part->view != VIEW_NONE && part->view != VIEW_LIMBO)
                 local->known--;
         list_remove(&part->link);
-        part->entry = 0;
-        part->view = VIEW_NONE;
+        __atomic_store_n(&part->entry, 0, __ATOMIC_RELAXED); /* a thread may be in sleep_for: see there */
+        __atomic_store_n(&part->view, VIEW_NONE, __ATOMIC_RELAXED);
 }
 
 /* Whether the entry still is this claim's. */
@@ -507,22 +507,26 @@ static void look(struct engine *engine, struct claim *claim)
         claim_look(local_of(engine), claim);
 }
 
-/* The client is unlocked: only what nobody changes while the claim waits, and the entry's word. */
+/* The client is unlocked: only what nobody changes while the claim waits, and the entry's word. The claim may be cancelled
+ * meanwhile by who closes the client: then there is no entry, or one that is no longer ours and wakes us too late, at the
+ * next look, or for nothing. */
 static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
 {
         struct local *local = local_of(engine);
         struct part *part = part_of(claim);
         int64_t at = part->recheck_at < until ? part->recheck_at : until;
         int64_t now = local_now(local);
+        uint32_t entry = __atomic_load_n(&part->entry, __ATOMIC_RELAXED);
+        uint32_t view = __atomic_load_n(&part->view, __ATOMIC_RELAXED);
 
         if (at <= now)
                 return;
-        if (part->view == VIEW_LIMBO) {
+        if (view == VIEW_LIMBO) {
                 struct timespec pause = {.tv_sec = (at - now) / SECOND, .tv_nsec = (at - now) % SECOND};
 
                 nanosleep(&pause, NULL);
-        } else if (part->view == VIEW_WAITING) {
-                futex_wait(&local->entries[part->entry - 1].word, part->seen, at - now);
+        } else if (view == VIEW_WAITING && entry != 0) {
+                futex_wait(&local->entries[entry - 1].word, part->seen, at - now);
         }
 }
 
