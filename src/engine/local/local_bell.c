@@ -139,7 +139,8 @@ static void read_news(struct local *local)
                 for (uint32_t i = 0; i < count; i++) {
                         struct claim *claim = local->claims[news[i] - 1];
 
-                        if (claim != NULL)
+                        /* A rebuilt list names all entries; one on which a thread sleeps is that thread's to look at. */
+                        if (claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
                                 claim_look(local, claim);
                 }
         } while (count == NEWS_BATCH);
