@@ -397,7 +397,8 @@ static void check_queue(struct work *work, struct point *points)
         sweep_order(work, points, count, INVARIANT_QUEUE_JUMPED);
 }
 
-/* A break cuts holders off at some moment between its call and its return. */
+/* A break cuts holders off at some moment between its call and its return; also one that the store has granted the lock
+ * and that does not know yet. */
 static int64_t broken_at(const struct work *work, const struct tenure *tenure)
 {
         int64_t at = NEVER;
@@ -405,7 +406,7 @@ static int64_t broken_at(const struct work *work, const struct tenure *tenure)
         for (size_t i = 0; i < work->break_count; i++) {
                 const struct tenure *breaker = work->breaks[i];
 
-                if (breaker->lock == tenure->lock && breaker->let_go >= tenure->granted)
+                if (breaker->lock == tenure->lock && breaker->let_go >= tenure->invoked)
                         at = least(at, most(breaker->letting_go, tenure->granted));
         }
         return at;

@@ -200,6 +200,22 @@ TEST(a_break_ends_the_holders_right)
         findings_free(&findings);
 }
 
+TEST(a_break_may_come_before_the_holder_knows_of_its_grant)
+{
+        ask(A, 1, 0);
+        note(C, 1, 10, DID_BREAK, PHASE_INVOKE);
+        note(C, 1, 12, DID_BREAK, PHASE_OK);
+        ask(B, 1, 2);
+        grant(B, 1, 14, 101, 500);
+        grant(A, 1, 15, 100, 500);
+        note(A, 1, 16, DID_CHECK, PHASE_FAIL)->status = PAWL_LOST;
+        release(A, 1, 17, PAWL_LOST);
+        release(B, 1, 20, PAWL_OK);
+        judge();
+        CHECK_UINT(findings_total(&findings), 0);
+        findings_free(&findings);
+}
+
 TEST(a_token_granted_twice_is_caught)
 {
         tenure(A, 1, 0, 10, 100);

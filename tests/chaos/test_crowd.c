@@ -147,7 +147,7 @@ TEST_WITHIN(120, two_hundred_clients_of_one_process_hold_one_lock_together)
 
 /* ---- storms ----------------------------------------------------------------------------------------------------- */
 
-static void storm(uint32_t processes, uint32_t names, uint32_t rounds, uint32_t habits)
+static void storm(uint32_t processes, uint32_t names, uint32_t rounds, int64_t ttl_ms, uint32_t habits)
 {
         struct rig rig;
         struct findings findings;
@@ -155,7 +155,7 @@ static void storm(uint32_t processes, uint32_t names, uint32_t rounds, uint32_t 
         int64_t start;
 
         rig_open(&rig);
-        plan = rig_plan(&rig, names, 5000, habits);
+        plan = rig_plan(&rig, names, ttl_ms, habits);
         plan.rounds = rounds;
         start = boottime_now();
         for (uint32_t i = 0; i < processes; i++)
@@ -174,20 +174,20 @@ static void storm(uint32_t processes, uint32_t names, uint32_t rounds, uint32_t 
 
 TEST_WITHIN(600, sixty_four_processes_storm_one_name)
 {
-        storm(64, 1, 3000, HABIT_TIMEOUT | HABIT_ASYNC);
+        storm(64, 1, 3000, 5000, HABIT_TIMEOUT | HABIT_ASYNC);
 }
 
 TEST_WITHIN(600, sixty_four_processes_storm_thirty_names_in_every_way)
 {
-        storm(64, 30, 3000, HABIT_ALL);
+        storm(64, 30, 3000, 300, HABIT_ALL);
 }
 
 TEST_WITHIN(600, sixty_four_processes_storm_a_thousand_names)
 {
-        storm(64, 1000, 3000, HABIT_HURRY | HABIT_TIMEOUT | HABIT_ASYNC | HABIT_SHARE | HABIT_LIMIT);
+        storm(64, 1000, 3000, 5000, HABIT_HURRY | HABIT_TIMEOUT | HABIT_ASYNC | HABIT_SHARE | HABIT_LIMIT);
 }
 
 TEST_WITHIN(600, two_hundred_processes_meet_at_one_name)
 {
-        storm(200, 1, 50, HABIT_TIMEOUT);
+        storm(200, 1, 50, 5000, HABIT_TIMEOUT);
 }

@@ -41,7 +41,7 @@ static void kill_at_random(struct rig *rig, struct plan *plan, unsigned workers,
                 struct child *victim;
 
                 keep_staffed(rig, plan, workers);
-                sleep_ns((int64_t)rig_chance(rig, 30 * MS));
+                sleep_ns((int64_t)rig_chance(rig, 40 * MS));
                 victim = rig_any(rig);
                 if (victim)
                         rig_kill(rig, victim);
@@ -59,7 +59,7 @@ TEST_WITHIN(600, hundreds_of_kills_break_no_promise)
         struct plan plan;
 
         rig_open(&rig);
-        plan = rig_plan(&rig, 6, 1000, HABIT_ALL | HABIT_LINGER);
+        plan = rig_plan(&rig, 4, 500, HABIT_ALL | HABIT_LINGER);
         kill_at_random(&rig, &plan, 10, rig_seconds(12) * SECOND);
         rig_judge(&rig, &findings);
         rig_expect_clean(&rig, &findings);

@@ -270,8 +270,10 @@ static void on_lost(pawl_lock *lock, int reason, void *arg)
 {
         struct worker *worker = arg;
 
-        if (reason == PAWL_REASON_NONE || pawl_check(lock) != PAWL_LOST)
-                surprised("a loss without a reason, or of a lock that is still held", PAWL_LOST);
+        if (reason == PAWL_REASON_NONE)
+                surprised("a loss without a reason", PAWL_LOST);
+        if (pawl_check(lock) == PAWL_OK) /* PAWL_MISUSE: it is just being released */
+                surprised(pawl_reason_text(reason), PAWL_OK);
         atomic_fetch_add(&worker->losses, 1);
 }
 
@@ -480,9 +482,9 @@ static void one_round(struct worker *worker)
         choose_mode(worker, name, &options);
         if (has(worker, HABIT_SLEEP) && chance(worker, 2) == 0)
                 options.flags |= PAWL_NO_RENEW;
-        if (has(worker, HABIT_BREAK) && chance(worker, 100) == 0)
+        if (has(worker, HABIT_BREAK) && chance(worker, 300) == 0)
                 break_it(worker, name);
-        else if (has(worker, HABIT_DETACH) && options.mode == PAWL_EXCLUSIVE && chance(worker, 20) == 0)
+        else if (has(worker, HABIT_DETACH) && options.mode == PAWL_EXCLUSIVE && chance(worker, 50) == 0)
                 take_detached(worker, name);
         else if (has(worker, HABIT_ASYNC) && chance(worker, 3) == 0)
                 take_async(worker, name, &options);
