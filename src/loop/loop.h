@@ -69,8 +69,8 @@ static inline int64_t loop_now(const struct loop *loop)
         return loop->source.now(loop->source.arg);
 }
 
-/* A cheap look at the clock: as long as it gives the same number, less than a tick of the machine's timer (10 ms at most) has
- * passed, and the machine has not slept. A number not given before where there is no such thing. */
+/* A cheap look at the clock: as long as it gives the same number, less than a tick of the machine's timer (10 ms at
+ * most) has passed, and the machine has not slept. A number not given before where there is no such thing. */
 static inline int64_t loop_tick(const struct loop *loop)
 {
         return loop->source.tick ? loop->source.tick(loop->source.arg) : loop_now(loop);

@@ -21,11 +21,11 @@ if command -v pkg-config >"$scratch/which"; then
         # shellcheck disable=SC2046
         ok "a program builds with pkg-config" \
                 "$compiler" -o "$scratch/shared" "$program" $(pkg-config --cflags --libs pawl)
-        ok "and runs" env LD_LIBRARY_PATH="$libraries" "$scratch/shared"
+        ok "and runs" env LD_LIBRARY_PATH="$libraries" "$scratch/shared" "local:$scratch/state"
         # shellcheck disable=SC2046
         ok "a program builds with the static library" \
                 "$compiler" -o "$scratch/static" "$program" $(pkg-config --cflags pawl) "$libraries/libpawl.a" -pthread
-        ok "and runs without the shared one" "$scratch/static"
+        ok "and runs without the shared one" "$scratch/static" "local:$scratch/state"
 else
         skip "missing: pkg-config" "a program builds with pkg-config"
 fi
