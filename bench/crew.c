@@ -1,7 +1,4 @@
-/* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part.
- *
- * The members are batch processes: a wake-up does not preempt the one who wakes. Else, on one core, every release would be
- * followed by a switch to the next holder before the last one can ask again, and the scheduler's choice be measured. */
+/* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part. */
 #include "crew.h"
 
 #include <sched.h>
@@ -76,7 +73,8 @@ static void fork_members(struct crew *crew, const struct crew_job *job)
                         bench_die("fork failed");
                 if (child == 0) {
                         prctl(PR_SET_PDEATHSIG, SIGKILL);
-                        sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+                        if (job->batch)
+                                sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
                         job->member(crew, me, job->arg);
                         _exit(0);
                 }

@@ -3,6 +3,7 @@
 #define PAWL_BENCH_CREW_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CREW_MAX = 64 };
@@ -28,6 +29,7 @@ struct crew_job {
         void (*member)(struct crew *crew, uint32_t me, void *arg);
         void *arg;
         double seconds;
+        bool batch; /* a wake-up does not preempt the one who wakes */
         /* Filled by crew_run: the rates of the last run; turns and order of all runs together. */
         double turn_rate;
         double change_rate;

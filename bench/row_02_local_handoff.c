@@ -2,7 +2,10 @@
  * that pass a token by one futex word each (the floor: no lock, no lease, no queue) and against flock(2).
  *
  * Everybody takes a ticket before he asks: a turn whose number is not its ticket's was out of order, or its process was
- * preempted between the ticket and the question. */
+ * preempted between the ticket and the question.
+ *
+ * All are batch processes: else, on one core, every release would be followed by a switch to the next holder before the
+ * last one can ask again, and the scheduler's choice be measured. */
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pawl.h>
@@ -82,9 +85,10 @@ static void pawl_member(struct crew *crew, uint32_t me, void *arg)
 static void compare(int cores, uint32_t size)
 {
         char path[512], what[128];
-        struct crew_job ring = {.size = size, .member = ring_member, .seconds = SECONDS};
-        struct crew_job flocks = {.size = size, .member = flock_member, .arg = path, .seconds = SECONDS};
-        struct crew_job pawls = {.size = size, .member = pawl_member, .arg = bench_url("handoff"), .seconds = SECONDS};
+        struct crew_job ring = {.size = size, .member = ring_member, .seconds = SECONDS, .batch = true};
+        struct crew_job flocks = {.size = size, .member = flock_member, .arg = path, .seconds = SECONDS, .batch = true};
+        struct crew_job pawls = {
+                .size = size, .member = pawl_member, .arg = bench_url("handoff"), .seconds = SECONDS, .batch = true};
         struct contender c[] = {
                 {.name = "futex ring", .sample = crew_run, .arg = &ring},
                 {.name = "flock(2)", .sample = crew_run, .arg = &flocks},
