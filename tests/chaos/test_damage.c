@@ -234,6 +234,41 @@ TEST_WITHIN(600, a_scribbled_state_file_neither_crashes_nor_lowers_a_token)
         close_damage(&damage);
 }
 
+/* The last token stands somewhere in the first page: wherever it does, it is set back. */
+static unsigned set_back(const char *path, uint64_t token, uint64_t lower)
+{
+        uint64_t words[512];
+        unsigned found = 0;
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+
+        REQUIRE(fd >= 0 && pread(fd, words, sizeof words, 0) == (ssize_t)sizeof words);
+        for (unsigned i = 0; i < 512; i++) {
+                if (words[i] != token)
+                        continue;
+                REQUIRE(pwrite(fd, &lower, sizeof lower, (off_t)(i * sizeof lower)) == (ssize_t)sizeof lower);
+                found++;
+        }
+        close(fd);
+        return found;
+}
+
+TEST_WITHIN(120, a_counter_that_was_set_back_is_noticed)
+{
+        static const uint64_t steps[] = {1, 10, 1000, 65536, 1000000};
+        struct damage damage;
+        char path[512];
+
+        open_damage(&damage);
+        for (size_t i = 0; i <= sizeof steps / sizeof *steps; i++) {
+                uint64_t highest = prepare(&damage, path, sizeof path);
+                uint64_t lower = i < sizeof steps / sizeof *steps ? highest - steps[i] : 0;
+
+                CHECK(set_back(path, highest, lower) > 0);
+                expect_sane(&damage, highest, "set back to", lower);
+        }
+        close_damage(&damage);
+}
+
 /* All that is written of it; a hole may stay one. */
 static void overwrite(const char *path, int byte)
 {

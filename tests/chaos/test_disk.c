@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,6 +154,55 @@ TEST_WITHIN(300, a_disk_that_fills_up_in_use_neither_crashes_nor_lowers_a_token)
         CHECK(rig_visit(&rig, visit));
         CHECK(worked(visit));
         CHECK(visit->lowest > highest);
+        CHECK_UINT(rig.crashes + rig.hangs, 0);
+        rig_close(&rig);
+}
+
+/* ---- no descriptors ---------------------------------------------------------------------------------------------- */
+
+struct poverty {
+        struct visit *visit;
+        rlim_t descriptors;
+};
+
+static int visit_in_poverty(void *arg)
+{
+        struct poverty *poverty = arg;
+        struct visit *visit = poverty->visit;
+        struct rlimit limit = {poverty->descriptors, poverty->descriptors};
+        pawl_client *client;
+        pawl_lock *lock;
+
+        setrlimit(RLIMIT_NOFILE, &limit);
+        visit->opened = pawl_open(visit->url, PAWL_OPEN(.why = &visit->why), &client);
+        if (visit->opened != PAWL_OK)
+                return 0;
+        visit->status = pawl_acquire(client, "chaos/0", PAWL_LOCK(.wait_ms = 1000, .why = &visit->why), &lock);
+        if (visit->status == PAWL_OK)
+                visit->status = pawl_release(lock);
+        return pawl_close(client) == PAWL_OK ? 0 : WORKER_SURPRISED;
+}
+
+TEST(a_process_without_descriptors_is_told_and_harms_nobody)
+{
+        struct rig rig;
+        struct visit *visit;
+        unsigned refused = 0;
+
+        rig_open(&rig);
+        visit = new_visit(&rig, 1, 0);
+        for (rlim_t descriptors = 3; descriptors < 24; descriptors++) {
+                struct poverty poverty = {visit, descriptors};
+
+                memset(&visit->why, 0, sizeof visit->why);
+                visit->opened = visit->status = PAWL_OK;
+                CHECK_INT(rig_do(&rig, visit_in_poverty, &poverty), 0);
+                refused += !worked(visit);
+                if (!worked(visit))
+                        CHECK(strlen(visit->why.text) > 0);
+        }
+        CHECK(refused > 0);
+        CHECK(worked(visit));
         CHECK_UINT(rig.crashes + rig.hangs, 0);
         rig_close(&rig);
 }
