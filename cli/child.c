@@ -10,28 +10,38 @@
 struct launch {
         char **argv;
         const struct signals *signals;
+        const struct watchdog *dog;
+        int64_t deadline;
         pid_t parent;
         bool terminal;
         int report; /* a pipe that closes when COMMAND has begun, or brings the errno */
 };
 
-/* Between vfork and exec: system calls only, and nothing of ours may be written to. */
+static void report(const struct launch *launch, int error)
+{
+        if (write(launch->report, &error, sizeof(error)) < 0)
+                _exit(EXIT_FAILED);
+        _exit(EXIT_NOT_FOUND);
+}
+
+/* Between vfork and exec: system calls only, and nothing of ours may be written to. pawl may be stopped at any moment, also
+ * before this one, and for long: so it is COMMAND's own process that sets the watchdog on itself, and looks at the clock
+ * after that. */
 static void become(const struct launch *launch)
 {
-        int error = 0;
-
         setpgid(0, 0);
         /* Should we be killed, so is it. The parent may already be gone: then nobody will send that signal. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launch->parent)
                 _exit(EXIT_FAILED);
         if (launch->terminal)
                 tcsetpgrp(STDIN_FILENO, getpid());
+        if (!watchdog_guard_me(launch->dog, launch->deadline))
+                report(launch, errno);
+        if (now_ns() >= launch->deadline)
+                report(launch, ETIME);
         signals_restore(launch->signals);
         execvp(launch->argv[0], launch->argv);
-        error = errno;
-        if (write(launch->report, &error, sizeof(error)) < 0)
-                _exit(EXIT_FAILED);
-        _exit(EXIT_NOT_FOUND);
+        report(launch, errno);
 }
 
 static pid_t launch_child(const struct launch *launch)
@@ -43,24 +53,31 @@ static pid_t launch_child(const struct launch *launch)
         return pid;
 }
 
-int child_start(struct child *child, char **argv, const struct signals *signals)
+int child_start(struct child *child, char **argv, const struct signals *signals, struct watchdog *dog, int64_t deadline)
 {
-        struct launch launch = {.argv = argv, .signals = signals, .parent = getpid(), .terminal = terminal_at_once()};
-        int report[2];
+        struct launch launch = {.argv = argv,
+                                .signals = signals,
+                                .dog = dog,
+                                .deadline = deadline,
+                                .parent = getpid(),
+                                .terminal = terminal_at_once()};
+        int ends[2];
         int error = 0;
 
-        if (pipe2(report, O_CLOEXEC) != 0)
+        if (pipe2(ends, O_CLOEXEC) != 0)
                 return errno;
-        launch.report = report[1];
+        launch.report = ends[1];
         *child = (struct child){.pid = launch_child(&launch), .had_terminal = launch.terminal};
         if (child->pid < 0)
                 error = errno;
-        close(report[1]);
-        if (child->pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
+        close(ends[1]);
+        if (child->pid > 0 && read(ends[0], &error, sizeof(error)) == sizeof(error)) {
                 waitpid(child->pid, NULL, 0);
                 terminal_take_back(child->pid);
         }
-        close(report[0]);
+        close(ends[0]);
+        dog->group = child->pid;
+        dog->deadline = deadline;
         return error;
 }
 

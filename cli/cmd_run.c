@@ -137,6 +137,12 @@ static bool put_environment(pawl_client *client, pawl_lock *lock)
                put_variable("PAWL_URL", pawl_url(client));
 }
 
+static int lost_at_once(void)
+{
+        warn("the lock '%s' was lost before '%s' was started", request.name, request.argv[0]);
+        return EXIT_LOST;
+}
+
 /* COMMAND under the held lock: its exit status. */
 static int run_command(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child,
                        struct watchdog *dog)
@@ -148,10 +154,10 @@ static int run_command(struct signals *signals, pawl_client *client, pawl_lock *
                 say("cannot start '%s': %s", request.argv[0], strerror(errno));
                 return EXIT_FAILED;
         }
-        error = child_start(child, request.argv, signals);
+        error = child_start(child, request.argv, signals, dog, keep_deadline(lock, &request.keep));
         if (error) {
                 watchdog_end(dog);
-                return cannot_run(request.argv[0], error);
+                return error == ETIME ? lost_at_once() : cannot_run(request.argv[0], error);
         }
         if (keep(signals, client, lock, child, dog, &request.keep))
                 return EXIT_LOST;

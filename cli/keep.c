@@ -123,15 +123,19 @@ static void look_at_clock(struct keeper *keeper, int64_t now)
                 kill_command(keeper, now);
 }
 
-/* When the watchdog must act in our place. */
-static void set_watchdog(struct keeper *keeper, int64_t now)
+/* The clock is read first: should we be stopped in between, the deadline comes out too early, not too late. */
+int64_t keep_deadline(pawl_lock *lock, const struct keep_options *options)
 {
-        int64_t deadline = now + pawl_remaining_ms(keeper->lock) * MS;
+        int64_t now = now_ns();
 
-        if (keeper->stage != RUNNING)
-                deadline = keeper->kill_at;
-        else if (!keeper->options->lost_signal)
-                deadline = INT64_MAX;
+        return options->lost_signal ? now + pawl_remaining_ms(lock) * MS : INT64_MAX;
+}
+
+/* When the watchdog must act in our place. */
+static void set_watchdog(struct keeper *keeper)
+{
+        int64_t deadline = keeper->stage == RUNNING ? keep_deadline(keeper->lock, keeper->options) : keeper->kill_at;
+
         watchdog_guard(keeper->dog, keeper->child->pid, deadline);
 }
 
@@ -251,7 +255,7 @@ static void look(struct keeper *keeper)
         look_at_clock(keeper, now);
         if (keeper->child->ended)
                 return;
-        set_watchdog(keeper, now);
+        set_watchdog(keeper);
 }
 
 static void while_it_runs(struct keeper *keeper)

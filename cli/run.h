@@ -76,31 +76,6 @@ bool terminal_at_once(void);
 bool terminal_give(pid_t group);
 void terminal_take_back(pid_t group);
 
-/* ---- child.c: COMMAND ------------------------------------------------------------------------------------------ */
-
-struct child {
-        pid_t pid; /* also the number of its process group */
-        bool had_terminal;
-        int stopped_by; /* the signal that stopped it; 0: it runs */
-        bool ended;
-        int how;    /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
-        int status; /* exit status, or signal */
-};
-
-/* Starts argv in its own process group; it dies with us. 0, or the errno of what failed. */
-int child_start(struct child *, char **argv, const struct signals *);
-/* What has become of it? Does not reap: its number stays its own until child_reap. */
-void child_look(struct child *);
-void child_reap(struct child *);
-/* To the whole group, and to COMMAND itself should it have left it. */
-void child_signal(const struct child *, int signal);
-/* From now on what COMMAND leaves behind is left to us, so that we can tell when the last of it has ended. */
-void child_inherit(void);
-/* Nobody is left of the group. After child_reap. */
-bool child_group_gone(const struct child *);
-/* The status by which `pawl run` tells how COMMAND ended. */
-int child_exit_status(const struct child *);
-
 /* ---- watchdog.c: kills COMMAND's group when we cannot ------------------------------------------------------------ */
 
 struct watchdog {
@@ -117,11 +92,39 @@ void watchdog_last_word(char *word);
 bool watchdog_start(struct watchdog *);
 /* Kills the group at that time (CLOCK_BOOTTIME, ns) unless told otherwise, and when we are gone. INT64_MAX: only then. */
 void watchdog_guard(struct watchdog *, pid_t group, int64_t deadline);
+/* The first such order, by COMMAND's own process before it becomes COMMAND: only the system call. */
+bool watchdog_guard_me(const struct watchdog *, int64_t deadline);
 /* It may have been killed: have another one. */
 void watchdog_look(struct watchdog *);
 /* The group is no longer ours to kill. The rest, when there is time for it. */
 void watchdog_end(struct watchdog *);
 void watchdog_reap(struct watchdog *);
+
+/* ---- child.c: COMMAND ------------------------------------------------------------------------------------------ */
+
+struct child {
+        pid_t pid; /* also the number of its process group */
+        bool had_terminal;
+        int stopped_by; /* the signal that stopped it; 0: it runs */
+        bool ended;
+        int how;    /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+        int status; /* exit status, or signal */
+};
+
+/* Starts argv in its own process group, guarded by the watchdog from its first moment; it dies with us. 0, or the errno of
+ * what failed; ETIME: the deadline has passed, and it was not started. */
+int child_start(struct child *, char **argv, const struct signals *, struct watchdog *, int64_t deadline);
+/* What has become of it? Does not reap: its number stays its own until child_reap. */
+void child_look(struct child *);
+void child_reap(struct child *);
+/* To the whole group, and to COMMAND itself should it have left it. */
+void child_signal(const struct child *, int signal);
+/* From now on what COMMAND leaves behind is left to us, so that we can tell when the last of it has ended. */
+void child_inherit(void);
+/* Nobody is left of the group. After child_reap. */
+bool child_group_gone(const struct child *);
+/* The status by which `pawl run` tells how COMMAND ended. */
+int child_exit_status(const struct child *);
 
 /* ---- keep.c: while COMMAND runs -------------------------------------------------------------------------------- */
 
@@ -133,6 +136,8 @@ struct keep_options {
         int64_t at_most_ms;  /* 0: no */
 };
 
+/* Until when COMMAND is safe, as far as is known now; INT64_MAX with --on-lost ignore. */
+int64_t keep_deadline(pawl_lock *, const struct keep_options *);
 /* Watches over COMMAND and the lock until COMMAND has ended, and on until at_least_ms. True if the lock was lost, or if
  * COMMAND was stopped because it was about to be. */
 bool keep(struct signals *, pawl_client *, pawl_lock *, struct child *, struct watchdog *, const struct keep_options *);

@@ -124,7 +124,7 @@ static void run_script(struct stage *stage, const char *script, int64_t lease_ms
         renewals_fail_at = stage->began_at;
         REQUIRE(signals_begin(&stage->signals));
         REQUIRE(watchdog_start(&stage->dog));
-        CHECK_INT(child_start(&stage->child, argv, &stage->signals), 0);
+        CHECK_INT(child_start(&stage->child, argv, &stage->signals, &stage->dog, keep_deadline(NULL, options)), 0);
         stage->lost = keep(&stage->signals, NULL, NULL, &stage->child, &stage->dog, options);
         stage->ended_at = now_ns();
         close(stage->signals.fd);
