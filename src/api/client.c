@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../core/lease.h"
@@ -214,6 +215,18 @@ static bool quiet(struct pawl_client *client)
         return true;
 }
 
+/* A blocked caller who drives sleeps in the loop, and would not see that his wait is over. We must not turn the loop at
+ * once: that would swallow the wake. */
+static void wake_driver(struct pawl_client *client)
+{
+        static const struct timespec moment = {.tv_nsec = MS};
+
+        loop_wake(&client->loop);
+        latch_give(&client->latch);
+        nanosleep(&moment, NULL);
+        latch_take(&client->latch);
+}
+
 static void wait_for_quiet(struct pawl_client *client)
 {
         int64_t patience = loop_now(&client->loop) + CLOSE_PATIENCE;
@@ -227,6 +240,10 @@ static void wait_for_quiet(struct pawl_client *client)
                 now = loop_now(&client->loop);
                 if (!client->inside && list_empty(&client->core.notices) && (quiet(client) || now >= patience))
                         return;
+                if (client->driver != DRIVER_NOBODY) {
+                        wake_driver(client);
+                        continue;
+                }
                 latch_give(&client->latch);
                 loop_wait(&client->loop, now + 5 * MS);
                 latch_take(&client->latch);
