@@ -69,7 +69,7 @@ void client_start(struct world *world, int index)
         client->life++;
         client->paused = false;
         client->turns_after = 0;
-        client->ran_since = world->now;
+        client->ran_since = client_now(client);
         if (loop_init(&client->loop, &source) != 0)
                 abort();
         core_init(&client->core, &client->loop);

@@ -175,7 +175,7 @@ static void resume(struct world *world, struct sim_client *client)
         trace(world, "client %d runs again", client->index);
         client->paused = false;
         client->turns_after = world->now + between(world, 0, MS / 5);
-        client->ran_since = world->now;
+        client->ran_since = client_now(client);
 }
 
 static void to_client(struct world *world, struct sim_client *client, struct event *event)

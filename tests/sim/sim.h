@@ -213,7 +213,7 @@ struct sim_client {
         struct actor actors[ACTORS_MAX];
         int64_t resumes_at;  /* while paused */
         int64_t turns_after; /* after a pause the user may be faster than the loop */
-        int64_t ran_since;   /* true time of its start or last pause's end */
+        int64_t ran_since;   /* its clock at its start or at the end of its last pause */
 };
 
 struct resource {
