@@ -54,19 +54,26 @@ void event_wait(struct event *event, struct latch *latch, int64_t ns)
         uint32_t count = atomic_load_explicit(&event->count, memory_order_relaxed);
         struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
+        event->sleepers++;
         latch_give(latch);
         sleep_on(&event->count, count, ns == INT64_MAX ? NULL : &timeout);
         latch_take(latch);
+        event->sleepers--;
+}
+
+static void tell(struct event *event, int threads)
+{
+        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
+        if (event->sleepers)
+                wake_from(&event->count, threads);
 }
 
 void event_tell_one(struct event *event)
 {
-        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
-        wake_from(&event->count, 1);
+        tell(event, 1);
 }
 
 void event_tell_all(struct event *event)
 {
-        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
-        wake_from(&event->count, INT_MAX);
+        tell(event, INT_MAX);
 }

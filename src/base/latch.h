@@ -32,10 +32,12 @@ static inline void latch_give(struct latch *latch)
 /* What a thread sleeps on while it has given the latch away. As with every condition: it may wake for nothing. */
 struct event {
         _Atomic uint32_t count;
+        uint32_t sleepers; /* guarded by the latch: nobody sleeps, nobody has to be woken */
 };
 
 /* At most ns; INT64_MAX: until it is told. The latch is taken on entry and on return. */
 void event_wait(struct event *event, struct latch *latch, int64_t ns);
+/* With the latch taken. */
 void event_tell_one(struct event *event);
 void event_tell_all(struct event *event);
 
