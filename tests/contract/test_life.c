@@ -449,10 +449,14 @@ TEST(a_wait_is_seen_in_the_figures)
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
         struct pawl_stats stats = {.size = sizeof stats};
+        static struct seen seen;
         pawl_lock *held, *lock;
 
-        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 300, .flags = PAWL_NO_RENEW), &held));
-        MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
+        MUST(pawl_acquire(one, "a", NULL, &held));
+        MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &lock));
+        nap(60);
+        CHECK_INT(pawl_release(held), PAWL_OK);
+        REQUIRE(SOON(atomic_load(&seen.granted) == 1));
         CHECK_INT(pawl_stats(two, &stats), PAWL_OK);
         CHECK_UINT(stats.wait.count, 1);
         CHECK(stats.wait.max_ns > UINT64_C(50000000));
