@@ -332,9 +332,9 @@ struct pawl_stats {
         uint64_t renewals;
         uint64_t renewal_failures;
         uint64_t uncertain;
-        struct pawl_latency acquire;     /* call to grant; of grants at once one in 16 is timed */
-        struct pawl_latency wait;        /* the same, of those that had to wait */
-        struct pawl_latency hold;        /* grant to release or loss */
+        struct pawl_latency acquire; /* call to grant; of grants at once one in 16 is timed */
+        struct pawl_latency wait;    /* the same, of those that had to wait */
+        struct pawl_latency hold; /* grant to release or loss; of holds shorter than a timer tick one in 16 is timed */
         struct pawl_latency renew_slack; /* what was left of the lease when a renewal was confirmed */
 };
 PAWL_EXPORT int pawl_stats(pawl_client *client, struct pawl_stats *stats);
