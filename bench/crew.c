@@ -46,20 +46,24 @@ static void count_order(struct crew *crew, uint64_t turn, uint64_t ticket)
                 atomic_store_explicit(&crew->worst, off, memory_order_relaxed);
 }
 
-void crew_turn(struct crew *crew, uint32_t me, uint64_t ticket)
+bool crew_turn(struct crew *crew, uint32_t me, uint64_t ticket)
 {
         uint64_t turn = atomic_load_explicit(&crew->turns, memory_order_relaxed) + 1;
+        bool changed = crew->last_member != me;
 
-        if (crew->last_member != me)
+        if (changed)
                 atomic_store_explicit(&crew->changes, atomic_load_explicit(&crew->changes, memory_order_relaxed) + 1,
                                       memory_order_relaxed);
         crew->last_member = me;
         count_order(crew, turn, ticket);
         atomic_store_explicit(&crew->turns, turn, memory_order_relaxed);
+        return changed;
 }
 
-void crew_crowd(struct crew *crew)
+void crew_crowd(struct crew *crew, bool changed)
 {
+        if (!changed)
+                sched_yield();
         while (atomic_load(&crew->asked) - atomic_load(&crew->turns) < crew->size - 1 && !atomic_load(&crew->stop))
                 sched_yield();
 }

@@ -43,10 +43,11 @@ struct crew_job {
 void crew_start(struct crew *crew);
 /* This member is about to ask for its turn; gives its ticket. */
 uint64_t crew_ask(struct crew *crew);
-/* This member has the turn now. */
-void crew_turn(struct crew *crew, uint32_t me, uint64_t ticket);
-/* Keeps the turn until all others have asked for theirs, so that every turn is handed on. Costs nothing if they have. */
-void crew_crowd(struct crew *crew);
+/* This member has the turn now. Says whether another one had it before. */
+bool crew_turn(struct crew *crew, uint32_t me, uint64_t ticket);
+/* Keeps the turn until all others have asked for theirs, so that every turn is handed on. Costs nothing if they have.
+ * changed: what crew_turn said; if not, somebody who has asked has not come to wait yet, and is let run. */
+void crew_crowd(struct crew *crew, bool changed);
 /* Forks the members, lets them run, fills in the job's figures. Gives owner changes per second; arg is the job. */
 double crew_run(void *arg);
 

@@ -73,8 +73,7 @@ static void pawl_member(struct crew *crew, uint32_t me, void *arg)
                 uint64_t ticket = crew_ask(crew);
 
                 bench_must(pawl_acquire(client, "bench/handoff", NULL, &lock), "acquire");
-                crew_turn(crew, me, ticket);
-                crew_crowd(crew);
+                crew_crowd(crew, crew_turn(crew, me, ticket));
                 bench_must(pawl_release(lock), "release");
         }
         pawl_close(client);
