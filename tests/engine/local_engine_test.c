@@ -511,6 +511,67 @@ TEST(no_token_is_repeated_over_deaths)
         CHECK(atomic_load(&steps->token) > 0);
 }
 
+/* ---- detached ------------------------------------------------------------------------------------------------------ */
+
+/* Two claims that must not have got the same entry. */
+static void checks_that_entries_are_single(struct driver *driver)
+{
+        struct seat seats[8];
+        char names[8][8];
+
+        for (int i = 0; i < 8; i++) {
+                snprintf(names[i], sizeof(names[i]), "n%d", i);
+                seat_init(&seats[i], driver, names[i]);
+                REQUIRE_INT(seat_try(&seats[i]), PAWL_OK);
+                for (int j = 0; j < i; j++)
+                        CHECK(seats[i].part.entry != seats[j].part.entry);
+        }
+        for (int i = 0; i < 8; i++)
+                CHECK_INT(seat_release(&seats[i]), PAWL_OK);
+}
+
+TEST(a_lease_known_to_two_handles_is_given_back_once)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+        struct seat first, second;
+        char word[PAWL_LEASE_MAX + 1];
+
+        driver_must_open(&driver, path);
+        seat_init(&first, &driver, "a");
+        first.claim.detached = true;
+        REQUIRE_INT(seat_try(&first), PAWL_OK);
+        REQUIRE_INT(local_leases.word(driver.engine, &first.claim, word, sizeof(word)), PAWL_OK);
+        seat_init(&second, &driver, "a");
+        second.claim.detached = true;
+        local_leases.adopt(driver.engine, &second.claim, word);
+        REQUIRE_INT(second.granted, 1);
+        CHECK_UINT(second.token, first.token);
+        CHECK_INT(seat_release(&second), PAWL_OK);
+        CHECK_INT(seat_release(&first), PAWL_LOST);
+        checks_that_entries_are_single(&driver);
+        driver_close(&driver);
+}
+
+TEST(a_detached_lease_renewed_too_late_is_gone_once)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+        struct seat seat;
+        struct claim *claims[1] = {&seat.claim};
+
+        driver_must_open(&driver, path);
+        seat_init(&seat, &driver, "a");
+        seat.claim.detached = true;
+        seat.claim.ttl = 20 * MS;
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        nap(40);
+        local_engine.renew(driver.engine, claims, 1);
+        CHECK_INT(seat.gone, PAWL_REASON_TAKEN);
+        checks_that_entries_are_single(&driver);
+        driver_close(&driver);
+}
+
 /* ---- capacity ------------------------------------------------------------------------------------------------------- */
 
 enum { MANY = 100000 };

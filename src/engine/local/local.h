@@ -221,7 +221,7 @@ struct part {
         uint32_t unused;
         uint64_t uid[2];    /* of the entry: an adopted lease has that of its maker */
         int64_t recheck_at; /* when a sleeper should look again */
-        struct list link;   /* of one that waits: fresh, deep, heads, limbo; or told */
+        struct list link;   /* of one that waits: fresh, deep, heads, limbo; or told. Never linked: zero */
         struct claim *claim;
         uint64_t token; /* told: what to tell */
         int64_t sent_at;
@@ -481,9 +481,18 @@ static inline void bucket_give_quietly(struct bucket *bucket)
         word_give(&bucket->word);
 }
 
+/* memcmp for the usual lengths, without the call. */
+static inline bool text_is(const char *a, const char *b, size_t length)
+{
+        if (likely(length >= 8 && length <= 16))
+                return hash_load(a, 8) == hash_load(b, 8) &&
+                       hash_load(a + length - 8, 8) == hash_load(b + length - 8, 8);
+        return memcmp(a, b, length) == 0;
+}
+
 static inline bool name_is(const struct name *name, uint64_t hash, const char *text, size_t length)
 {
-        return likely(name->hash == hash && name->length == length && memcmp(name->text, text, length) == 0);
+        return likely(name->hash == hash && name->length == length && text_is(name->text, text, length));
 }
 
 /* The name, or NULL: *damaged if the chain is. The bucket is ours, here and below. */
@@ -609,6 +618,8 @@ void bell_close(struct local *local);
 void news_list(struct local *local, struct entry *entry);
 /* Takes one of ours off our list. False if that could not be. */
 bool news_forget(struct local *local, struct entry *entry);
+/* Reads our list if the bell should have rung: whoever rang may have died before the byte was written. */
+void news_check(struct local *local);
 /* The process is dead, its entries are gone: so is its list. */
 void news_clear(struct local *local, struct process *process);
 /* Rings for it. False if nobody is there to hear. */

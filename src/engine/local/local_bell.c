@@ -146,6 +146,12 @@ static void read_news(struct local *local)
         } while (count == NEWS_BATCH);
 }
 
+void news_check(struct local *local)
+{
+        if (atomic_load_explicit(&local->me->rung, memory_order_relaxed) != 0)
+                read_news(local);
+}
+
 /* ---- the bell ---------------------------------------------------------------------------------------------------- */
 
 static void bell_name(uint32_t slot, char *name, size_t size)

@@ -45,6 +45,8 @@ static inline struct entry *fill(struct local *local, struct claim *claim, struc
         entry->limit = limit_of(claim);
         entry->ttl = claim->ttl;
         entry->since = now;
+        part->uid[0] = claim->uid[0];
+        part->uid[1] = claim->uid[1];
         entry->uid[0] = claim->uid[0];
         entry->uid[1] = claim->uid[1];
         entry->delay = claim->delay;
@@ -59,10 +61,7 @@ static inline struct entry *fill(struct local *local, struct claim *claim, struc
         atomic_store_explicit(&entry->flags, flags, memory_order_relaxed);
         part->entry = entry_reference(local, entry);
         part->name = entry->name;
-        part->uid[0] = claim->uid[0];
-        part->uid[1] = claim->uid[1];
         part->claim = claim;
-        list_init(&part->link);
         local->claims[part->entry - 1] = claim;
         local->known++;
         return entry;
@@ -177,7 +176,8 @@ void claim_forget(struct local *local, struct claim *claim)
                 local->claims[part->entry - 1] = NULL;
         if (part->view != VIEW_NONE && part->view != VIEW_LIMBO)
                 local->known--;
-        list_remove(&part->link);
+        if (part->link.next != NULL)
+                list_remove(&part->link);
         __atomic_store_n(&part->entry, 0, __ATOMIC_RELAXED); /* a thread may be in sleep_for: see there */
         __atomic_store_n(&part->view, VIEW_NONE, __ATOMIC_RELAXED);
 }
@@ -199,6 +199,8 @@ static inline void put_away(struct local *local, struct entry *entry)
         if (entry_owner(entry) != local->id)
                 return;
         entry_commit(entry, FREE);
+        if (unlikely((entry_flags(entry) & FIXED) != 0))
+                entry->uid[0] = entry->uid[1] = 0; /* another handle of ours may know the same lease */
         if (unlikely((entry_flags(entry) & LISTED) != 0) && !news_forget(local, entry))
                 return; /* it stays ours, unused, until we close */
         entry_give(local, entry);
@@ -291,6 +293,7 @@ static void enqueue(struct local *local, struct claim *claim, struct name *name,
         struct entry *entry = fill(local, claim, name, now, claim->blocking ? BLOCKING : 0);
         struct part *part = part_of(claim);
 
+        list_init(&part->link);
         entry->token = 0;
         entry->lease_until = 0;
         entry->ticket = ++name->ticket;
@@ -632,6 +635,7 @@ static void renew(struct engine *engine, struct claim *const *claims, size_t n)
         }
         for (size_t i = 0; i < n; i++)
                 renew_one(local, claims[i], now);
+        news_check(local);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */

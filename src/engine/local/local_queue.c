@@ -195,6 +195,7 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
         } else if (owner == DETACHED) {
                 entry_own(entry, local->id); /* first: should we die here it is ours, and reaped */
                 entry_commit(entry, FREE);
+                entry->uid[0] = entry->uid[1] = 0; /* nobody's any more, also if a handle of ours knows it */
                 entry_give(local, entry);
         } else {
                 entry->how = how;
