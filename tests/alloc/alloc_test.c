@@ -109,7 +109,7 @@ static int lend(struct scene *scene)
 {
         char word[PAWL_LEASE_MAX + 1];
         pawl_lock *lock;
-        int code = pawl_acquire(scene->one, "b", PAWL_LOCK(.flags = PAWL_DETACH, .ttl_ms = 50), &lock);
+        int code = pawl_acquire(scene->one, "b", PAWL_LOCK(.flags = PAWL_DETACH, .ttl_ms = 400), &lock);
 
         if (code == PAWL_OK)
                 code = pawl_lease(lock, word, sizeof(word));
@@ -258,7 +258,7 @@ static bool fail_one_call(const struct baseline *baseline, const char *place, in
 }
 
 /* The first calls are those of opening; of those made again and again a few stand for all. */
-TEST(each_system_call_that_fails_is_a_clean_error)
+TEST_WITHIN(240, each_system_call_that_fails_is_a_clean_error)
 {
         enum { FIRST = 18 };
         static const int errors[] = {EIO, EMFILE, ENOMEM};
@@ -278,7 +278,7 @@ TEST(each_system_call_that_fails_is_a_clean_error)
 }
 
 /* The first client of all makes the place: whatever fails then, the next one finds a place it can use. */
-TEST(a_place_that_could_not_be_made_can_be_made_at_the_next_try)
+TEST_WITHIN(240, a_place_that_could_not_be_made_can_be_made_at_the_next_try)
 {
         char place[1024];
         long calls[INJECTED];
@@ -291,7 +291,7 @@ TEST(a_place_that_could_not_be_made_can_be_made_at_the_next_try)
         for (int which = 0; which < INJECTED; which++)
                 calls[which] = inject_calls(which);
         for (int which = INJECT_strdup + 1; which < INJECTED; which++) {
-                for (long k = 1; k <= calls[which] && k <= 6; k++) {
+                for (long k = 1; k <= calls[which] && k <= 3; k++) {
                         int code;
 
                         snprintf(place, sizeof(place), "local:%s/%d", tap_directory(), number++);
