@@ -218,6 +218,15 @@ void bell_close(struct local *local)
         local->bell.fd = -1;
 }
 
+/* A bell may be taken away and hung up anew between two looks at its name. */
+static bool same_file(int one, int other)
+{
+        struct stat a;
+        struct stat b;
+
+        return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino;
+}
+
 bool bell_ring(struct local *local, uint32_t id)
 {
         uint32_t slot = (id & SLOT_MASK) - 1;
@@ -225,6 +234,7 @@ bool bell_ring(struct local *local, uint32_t id)
         char name[32];
         bool heard;
         int fd;
+        int ear;
 
         if (slot >= local->process_capacity)
                 return false;
@@ -235,7 +245,11 @@ bool bell_ring(struct local *local, uint32_t id)
         fd = openat(local->directory_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return false;
-        heard = write(fd, "!", 1) == 1 || errno == EAGAIN;
+        /* Whoever listens may end before we write, and SIGPIPE would end our program: so we listen too. */
+        ear = openat(local->directory_fd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+        heard = ear >= 0 && same_file(fd, ear) && (write(fd, "!", 1) == 1 || errno == EAGAIN);
+        if (ear >= 0)
+                close(ear);
         close(fd);
         return heard;
 }
