@@ -29,7 +29,10 @@ struct progress {
         atomic_uint failures;
         atomic_bool skipped;
         char skip_reason[TEXT_MAX];
-        char last_check[TEXT_MAX]; /* where the test had got to, for crashes and hangs */
+        /* Where the test had got to, for crashes and hangs. Literals: at the same address in parent and children. */
+        const char *_Atomic last_file;
+        const char *_Atomic last_text;
+        atomic_int last_line;
         char directory[TEXT_MAX];
 };
 
@@ -106,7 +109,9 @@ bool tap_check(bool passed, const char *file, int line, const char *text)
         struct progress *progress = tap.progress;
 
         atomic_fetch_add(&progress->checks, 1);
-        snprintf(progress->last_check, sizeof(progress->last_check), "%s:%d: %s", short_file(file), line, text);
+        atomic_store_explicit(&progress->last_file, file, memory_order_relaxed);
+        atomic_store_explicit(&progress->last_line, line, memory_order_relaxed);
+        atomic_store_explicit(&progress->last_text, text, memory_order_relaxed);
         if (passed)
                 return true;
         atomic_fetch_add(&progress->failures, 1);
@@ -342,9 +347,11 @@ static bool run_one(struct tap_test *test, unsigned number)
         else
                 run_here(test);
         remove_directory();
-        if (*text)
-                say("# %s: %s; the last check was: %s\n", test->name, text,
-                    *progress->last_check ? progress->last_check : "none");
+        if (*text && progress->last_file)
+                say("# %s: %s; the last check was: %s:%d: %s\n", test->name, text, short_file(progress->last_file),
+                    progress->last_line, progress->last_text);
+        else if (*text)
+                say("# %s: %s, before any check\n", test->name, text);
         if (atomic_load(&progress->failures))
                 passed = false;
         if (passed && atomic_load(&progress->skipped))
