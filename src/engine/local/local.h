@@ -40,7 +40,7 @@ enum {
         NAME_CHUNK = 1024, /* how many are given disk space at once */
         ENTRY_CHUNK = 2048,
         PASTS = 4, /* past owners kept for a name */
-        PAST_OWNER = 68,
+        PAST_OWNER = 64,
         CACHE_ROOM = 64,    /* entries an engine keeps ready */
         TOKEN_BLOCK = 65536 /* tokens reserved on disk at once */
 };
@@ -128,6 +128,7 @@ struct past {
         uint8_t mode;
         uint8_t noted;
         uint8_t unused;
+        uint32_t writer; /* identity of who wrote owner last: the same one need not copy it again */
         char owner[PAST_OWNER];
         char note[64];
 };
@@ -593,7 +594,34 @@ static inline void queue_unhold(struct local *local, struct name *name, struct e
 void queue_append(struct local *local, struct name *name, struct entry *entry);
 void queue_insert(struct local *local, struct name *name, struct entry *entry); /* in the order of tickets */
 void queue_remove(struct local *local, struct name *name, struct entry *entry);
-/* Ends a holding, with history: for the owner (RELEASED) or against it. */
+/* Ends a holding of our own, with history. */
+static inline void queue_release(struct local *local, struct name *name, struct entry *entry, int64_t now)
+{
+        struct past *past = &name->past[name->pasts % PASTS];
+
+        past->token = 0; /* whoever dies from here on leaves no half of a record behind */
+        past->since = entry->since;
+        past->until = now;
+        past->how = PAWL_HOW_RELEASED;
+        past->mode = (uint8_t)entry->mode;
+        past->noted = 0;
+        if (unlikely((entry_flags(entry) & NOTED) != 0)) {
+                past->noted = 1;
+                memcpy(past->note, entry->note, sizeof(past->note));
+        }
+        if (unlikely(past->writer != local->id)) {
+                memcpy(past->owner, local->brief, sizeof(past->owner));
+                past->writer = local->id;
+        }
+        past->token = entry->token;
+        name->pasts++;
+        hook(local, 40);
+        queue_unhold(local, name, entry);
+        entry_commit(entry, FREE);
+        hook(local, 41);
+}
+
+/* Ends a holding against its owner, with history. */
 void queue_end(struct local *local, struct name *name, struct entry *entry, enum pawl_how how, int64_t now);
 /* Ends holders whose lease is over, or whose process is dead (if probe). True if any was. */
 bool queue_purge(struct local *local, struct name *name, int64_t now, bool probe);

@@ -229,7 +229,10 @@ static inline int release_held(struct local *local, const struct claim *claim, s
                 return PAWL_LOST;
         if (entry_owner(entry) == DETACHED)
                 entry_own(entry, local->id);
-        queue_end(local, name, entry, likely(in_time) ? PAWL_HOW_RELEASED : PAWL_HOW_EXPIRED, now);
+        if (likely(in_time))
+                queue_release(local, name, entry, now);
+        else
+                queue_end(local, name, entry, PAWL_HOW_EXPIRED, now);
         put_away(local, entry);
         if (unlikely(name->queue_first != 0))
                 queue_hand_off(local, name, now);

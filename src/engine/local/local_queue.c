@@ -177,6 +177,7 @@ static void record(struct local *local, struct name *name, const struct entry *e
         past->until = now;
         past->how = (uint8_t)how;
         past->mode = (uint8_t)entry->mode;
+        past->writer = 0;
         owner_of(local, entry, past->owner, sizeof(past->owner));
         past->noted = (entry_flags(entry) & NOTED) != 0;
         if (unlikely(past->noted != 0))
@@ -190,7 +191,7 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
 {
         uint32_t owner = entry_owner(entry);
 
-        if (how == PAWL_HOW_RELEASED || how == PAWL_HOW_DIED) {
+        if (how == PAWL_HOW_DIED) {
                 entry_commit(entry, FREE); /* a dead process's is put into the pool when its slot is reaped */
         } else if (owner == DETACHED) {
                 entry_own(entry, local->id); /* first: should we die here it is ours, and reaped */
@@ -208,7 +209,7 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
 void queue_end(struct local *local, struct name *name, struct entry *entry, enum pawl_how how, int64_t now)
 {
         record(local, name, entry, how, now);
-        if (unlikely(how != PAWL_HOW_RELEASED && entry->delay > 0 && now + entry->delay > name->delay_until))
+        if (entry->delay > 0 && now + entry->delay > name->delay_until)
                 name->delay_until = now + entry->delay;
         hook(local, 40);
         queue_unhold(local, name, entry);
