@@ -126,9 +126,11 @@ static int open_client(struct pawl_client *client, const char *url, const struct
 {
         int code;
 
-        if (options->drive > PAWL_DRIVE_CALLER || options->flags || options->log_level > PAWL_LOG_TRACE)
-                return why_set(options->why, PAWL_INVALID,
-                               "the drive, flags or log_level are not known to this version");
+        if (options->flags)
+                return why_set(options->why, PAWL_UNSUPPORTED, "flags 0x%x are not known to this version",
+                               options->flags);
+        if (options->drive > PAWL_DRIVE_CALLER || options->log_level > PAWL_LOG_TRACE)
+                return why_set(options->why, PAWL_INVALID, "the drive or the log_level is not one of those in pawl.h");
         client->drive = options->drive;
         client->log = options->log;
         client->log_arg = options->log_arg;
