@@ -151,20 +151,30 @@ static void lock_spare(struct pawl_lock *lock)
         }
 }
 
+/* A short name stays the caller's until keep_name: to read a copy while it is still on its way to the cache costs more
+ * than everything else that is done with it. */
 static bool set_name(struct pawl_lock *lock, const char *name, size_t length)
 {
-        char *room = lock->name;
-
-        if (length >= LOCK_NAME_ROOM) {
-                room = lock->long_name = malloc(length + 1);
-                if (!room)
-                        return false;
-        }
-        memcpy(room, name, length);
-        room[length] = '\0';
-        lock->claim.name = room;
+        lock->claim.name = name;
         lock->claim.name_length = length;
+        if (length < LOCK_NAME_ROOM)
+                return true;
+        lock->long_name = malloc(length + 1);
+        if (!lock->long_name)
+                return false;
+        memcpy(lock->long_name, name, length);
+        lock->long_name[length] = '\0';
+        lock->claim.name = lock->long_name;
         return true;
+}
+
+static void keep_name(struct pawl_lock *lock)
+{
+        if (lock->long_name)
+                return;
+        memcpy(lock->name, lock->claim.name, lock->claim.name_length);
+        lock->name[lock->claim.name_length] = '\0';
+        lock->claim.name = lock->name;
 }
 
 struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
@@ -266,6 +276,7 @@ int core_acquire_now(struct pawl_lock *lock)
         code = core->instant->acquire(core->engine, &lock->claim, lock->started_at, &grant);
         if (code != PAWL_OK)
                 return code;
+        keep_name(lock);
         lock->known = true;
         lock->sampled = ++core->short_ways % SAMPLE_EVERY == 0;
         believe(lock, &grant, lock->sampled ? loop_now(core->loop) : lock->started_at);
@@ -275,6 +286,7 @@ int core_acquire_now(struct pawl_lock *lock)
 static void set_out(struct pawl_lock *lock)
 {
         lock->started_at = loop_now(lock->core->loop);
+        keep_name(lock);
         set_uid(lock);
         memset(lock->claim.part, 0, lock->core->engine->claim_size);
         core_move(lock, LOCK_WAITING);

@@ -148,8 +148,8 @@ void core_use(struct core *core, struct engine *engine);
 /* Frees everything; engine closed before. */
 void core_free(struct core *core);
 
-/* A lock from the pool with its claim's name and part set; the rest of the claim is the caller's to fill before
- * core_acquire. NULL: no memory. */
+/* A lock from the pool with its claim's name (borrowed until it is asked for) and part set; the rest of the claim is the
+ * caller's to fill before core_acquire. NULL: no memory. */
 struct pawl_lock *core_lock(struct core *core, const char *name, size_t length);
 /* Back to the pool if nobody needs it any more: call after owned, notices or running were cleared. */
 void core_settle(struct pawl_lock *lock);

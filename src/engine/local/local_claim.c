@@ -333,7 +333,7 @@ static void acquire_or_wait(struct local *local, struct claim *claim, int64_t no
 {
         struct bucket *bucket;
         struct name *name;
-        struct grant grant;
+        struct grant grant = {0};
         int code = prepare(local, now);
 
         if (code == PAWL_OK)
