@@ -102,7 +102,7 @@ struct durable {
 struct process {
         _Atomic uint32_t generation;
         _Atomic uint32_t busy; /* enum slot_state */
-        _Atomic uint32_t rung; /* a byte is in the bell */
+        _Atomic uint32_t rung; /* whose byte is, or is about to be, in the bell; 0: none */
         uint32_t pid;
         struct word word; /* covers news_first and the entries' news_next and LISTED flag */
         uint32_t news_first;

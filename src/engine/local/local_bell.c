@@ -231,6 +231,7 @@ bool bell_ring(struct local *local, uint32_t id)
 {
         uint32_t slot = (id & SLOT_MASK) - 1;
         struct process *process;
+        uint32_t ringer;
         char name[32];
         bool heard;
         int fd;
@@ -239,7 +240,8 @@ bool bell_ring(struct local *local, uint32_t id)
         if (slot >= local->process_capacity)
                 return false;
         process = &local->processes[slot];
-        if (atomic_exchange(&process->rung, 1) != 0)
+        ringer = atomic_exchange(&process->rung, local->id);
+        if (ringer != 0 && process_alive(local, ringer)) /* one that died may not have got as far as the byte */
                 return process_alive(local, id);
         bell_name(slot, name, sizeof(name));
         fd = openat(local->directory_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);

@@ -376,10 +376,17 @@ void queue_hand_off(struct local *local, struct name *name, int64_t now)
         tell_head(local, name);
 }
 
+/* Near the first we count; further back the tickets tell, those of claims that have left included. */
 uint64_t queue_distance(struct local *local, const struct name *name, const struct entry *entry)
 {
         struct entry *first = entry_at(local, name->queue_first);
+        const struct entry *before = entry;
 
+        for (uint64_t steps = 0; before != NULL && steps < NEAR_HEAD; steps++) {
+                if (before == first)
+                        return steps;
+                before = entry_at(local, before->prev);
+        }
         return first != NULL && entry->ticket > first->ticket ? entry->ticket - first->ticket : 0;
 }
 
