@@ -50,7 +50,7 @@ struct findings {
 };
 
 /* Longer than this with a free lock and a live waiter is a stuck queue, also on a noisy machine. */
-#define STUCK_AFTER (4 * SECOND)
+#define STUCK_AFTER (10 * SECOND)
 
 /* Sorts records. Adds to findings, which begins zeroed. False if memory ran out. */
 bool check_history(struct record *records, size_t count, struct findings *findings);

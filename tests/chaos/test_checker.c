@@ -303,17 +303,17 @@ TEST(a_lock_that_stays_free_while_somebody_waits_is_caught)
 {
         tenure(A, 1, 0, 10, 100);
         ask(B, 1, 5);
-        grant(B, 1, 9000, 101, 9999);
-        release(B, 1, 9001, PAWL_OK);
+        grant(B, 1, 19000, 101, 19999);
+        release(B, 1, 19001, PAWL_OK);
         expect_only(INVARIANT_STUCK);
 }
 
 TEST(a_long_wait_for_a_lock_that_is_held_is_fine)
 {
-        tenure(A, 1, 0, 9000, 100);
+        tenure(A, 1, 0, 19000, 100);
         ask(B, 1, 5);
-        grant(B, 1, 9002, 101, 9999);
-        release(B, 1, 9003, PAWL_OK);
+        grant(B, 1, 19002, 101, 19999);
+        release(B, 1, 19003, PAWL_OK);
         judge();
         CHECK_UINT(findings_total(&findings), 0);
         findings_free(&findings);
@@ -324,11 +324,11 @@ TEST(a_grant_to_a_stopped_process_explains_the_silence)
         tenure(A, 1, 0, 10, 100);
         ask(C, 1, 4);
         note(C, 0, 5, DID_STOP, PHASE_INVOKE);
-        note(C, 0, 8900, DID_CONTINUE, PHASE_INVOKE);
-        note(C, 1, 8901, DID_ACQUIRE, PHASE_FAIL)->status = PAWL_TIMEOUT;
+        note(C, 0, 18900, DID_CONTINUE, PHASE_INVOKE);
+        note(C, 1, 18901, DID_ACQUIRE, PHASE_FAIL)->status = PAWL_TIMEOUT;
         ask(B, 1, 5);
-        grant(B, 1, 9000, 101, 9999);
-        release(B, 1, 9001, PAWL_OK);
+        grant(B, 1, 19000, 101, 19999);
+        release(B, 1, 19001, PAWL_OK);
         judge();
         CHECK_UINT(findings_total(&findings), 0);
         CHECK_UINT(findings.stops, 1);
