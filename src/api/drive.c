@@ -98,7 +98,9 @@ static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
                 loop_turn(&client->loop);
         }
         client->driver = DRIVER_NOBODY;
-        if (client->drive == PAWL_DRIVE_CALLER)
+        if (client->drive == PAWL_DRIVE_CALLER && client->in_callback) /* another thread's: it finds these too */
+                event_wait(&client->callback_done, &client->latch, STANDBY);
+        else if (client->drive == PAWL_DRIVE_CALLER)
                 client_call_back(client);
         else if (!list_empty(&client->core.notices))
                 event_tell_one(&client->thread_event);
