@@ -6,7 +6,8 @@ static void print_engine(const struct pawl_engine_info *info)
         printf("%s: %s\n", info->scheme, info->summary);
         if (info->missing)
                 printf("    not here: %s\n", info->missing);
-        printf("    %s\n", info->promise);
+        else
+                printf("    %s\n", info->promise);
 }
 
 static void print_json(const struct pawl_engine_info *info)
