@@ -39,11 +39,15 @@ static int finish(int status)
         return status == EXIT_DONE ? EXIT_FAILED : status;
 }
 
-/* A store opened as descriptor 1 or 2 would be written over by the next message. COMMAND finds them closed, as we did. */
+/* A store opened as descriptor 1 or 2 would be written over by the next message. COMMAND finds them closed, as we did. What
+ * stands in for 0 cannot be read, and for 1 cannot be written: a closed input is not an empty one, and a lease that nobody
+ * can read was not handed out. */
 static bool standard_descriptors(void)
 {
+        static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+
         for (int fd = 0; fd <= 2; fd++)
-                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", (fd ? O_WRONLY : O_RDONLY) | O_CLOEXEC) != fd)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd] | O_CLOEXEC) != fd)
                         return false;
         return true;
 }

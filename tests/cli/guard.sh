@@ -29,6 +29,9 @@ b' && get lines 1)" 'a
 b'
 ok "put of nothing empties" put lines 2 ''
 is "it is empty" "$(get lines 2)" ""
+status 125 "a standard input that is closed is not an empty one" sh -c '"$0" put --store "$1" orders 12 <&-' "$pawl" "$store"
+ok "which is said in one sentence" one_sentence
+is "and changes nothing" "$(cat "$scratch/store/orders")" third
 head -c 300000 /dev/urandom >"$scratch/large"
 "$pawl" put --store "$store" large 1 <"$scratch/large"
 "$pawl" get --store "$store" large 1 >"$scratch/copy"
