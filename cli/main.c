@@ -30,10 +30,10 @@ static const struct command *find_command(const char *name)
         return NULL;
 }
 
-/* A result that could not be written was not given: say so, whatever the command did. */
+/* A result that could not be written was not given: say so, whatever the command did, unless it has said why it failed. */
 static int finish(int status)
 {
-        if (fflush(stdout) == 0 && !ferror(stdout))
+        if ((fflush(stdout) == 0 && !ferror(stdout)) || status == EXIT_FAILED)
                 return status;
         say("cannot write to standard output: %s", strerror(errno));
         return status == EXIT_DONE ? EXIT_FAILED : status;

@@ -49,6 +49,7 @@ entry = json.load(open(sys.argv[1]))
 print(entry["name"], entry["token"] > 0, len(entry["lease"]) > 10, entry["remaining_ms"] > 0)' "$scratch/json")" \
         "y True True True"
 status 125 "a lease that cannot be printed is given back" sh -c '"$0" acquire z >/dev/full' "$pawl"
+ok "which is said in one sentence" one_sentence
 ok "so that the lock is free" "$pawl" run -n z true
 status 125 "also where standard output is closed" sh -c '"$0" acquire z >&-' "$pawl"
 ok "the lock is free then, too" "$pawl" run -n z true
