@@ -64,6 +64,14 @@ static char *default_url(void)
         return url_of_directory(path);
 }
 
+/* Warnings only with -v: the one that all engines have, a lock that is lost, is said by the commands themselves. */
+static uint32_t log_level(void)
+{
+        uint32_t level = settings.verbose ? PAWL_LOG_WARNING + settings.verbose : PAWL_LOG_ERROR;
+
+        return level < PAWL_LOG_TRACE ? level : PAWL_LOG_TRACE;
+}
+
 int client_open(enum pawl_drive drive, pawl_client **client)
 {
         struct pawl_why why = {0};
@@ -76,11 +84,10 @@ int client_open(enum pawl_drive drive, pawl_client **client)
                 if (!url)
                         return EXIT_FAILED;
         }
-        code = pawl_open(
-                url,
-                PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = &why,
-                          .log_level = settings.verbose ? PAWL_LOG_WARNING + settings.verbose : PAWL_LOG_WARNING),
-                client);
+        code = pawl_open(url,
+                         PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = &why,
+                                   .log_level = log_level()),
+                         client);
         free(own_url);
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }

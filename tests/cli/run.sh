@@ -147,4 +147,5 @@ if [ "$(id -u)" -ne 0 ]; then
         ok "in its own directory" test -d "$place/a b%?/pawl"
 fi
 is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
+status 0 "-v may stand there more often than there is to say" "$pawl" run -vvvvv x true
 done_testing
