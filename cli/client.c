@@ -39,6 +39,8 @@ static char *url_of_directory(const char *path)
 
         if (!url)
                 return NULL;
+        while (path[0] == '/' && path[1] == '/')
+                path++; /* HOME may be "/", and behind "//" a URL has a host */
         out = stpcpy(out, "local:");
         for (const unsigned char *byte = (const unsigned char *)path; *byte; byte++) {
                 if (strchr(plain, *byte)) {

@@ -145,6 +145,7 @@ status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 300ms x sle
 if [ "$(id -u)" -ne 0 ]; then
         ok "the default store is made below XDG_STATE_HOME" env -u PAWL_URL XDG_STATE_HOME="$place/a b%?" "$pawl" run x true
         ok "in its own directory" test -d "$place/a b%?/pawl"
+        ok "also behind a second slash, as if HOME were /" env -u PAWL_URL XDG_STATE_HOME="/$place/slash" "$pawl" run x true
 fi
 is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
 status 0 "-v may stand there more often than there is to say" "$pawl" run -vvvvv x true
