@@ -149,6 +149,7 @@ static int snapshot_print(pawl_client *client, FILE *out)
                 print_head(client, &snapshot, out);
                 print_table(&snapshot, out);
         }
+        fflush(out); /* who reads this from a pipe wants it now; what fails here is said at the end */
         snapshot_free(&snapshot);
         return code;
 }
@@ -231,10 +232,12 @@ static bool pause_for(struct signals *signals, bool live, int *signal)
         if (fds[1].revents && (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q'))
                 return false;
         while ((*signal = signals_next(signals)) != 0) {
-                if (*signal == SIGTSTP && live) {
-                        screen_off();
+                if (*signal == SIGTSTP) {
+                        if (live)
+                                screen_off();
                         signals_stop(*signal, false);
-                        screen_on();
+                        if (live)
+                                screen_on();
                 } else if (signal_ends(*signal)) {
                         return false;
                 }

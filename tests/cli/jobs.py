@@ -339,6 +339,13 @@ def top(shell, place):
     check("top shows what is held", b"looked/at" in shell.output, shell.output)
     shell.type(b"q")
     check("q ends it", shell.do("wait") == 0)
+    shell.do("start", [PAWL, "top", "--count", "9", "--interval", "60s"], True, place + "/snapshots")
+    check("what top writes to a file is there at once", await_text(place + "/snapshots", "looked/at"))
+    shell.type(b"\x1a")
+    check("^Z stops it there, too", shell.do("wait") == "stopped")
+    shell.do("foreground")
+    shell.type(b"\x03")
+    check("^C ends it", shell.do("wait") == 130)
 
 
 for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top):
