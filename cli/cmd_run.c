@@ -147,9 +147,15 @@ static int lost_at_once(void)
 static int run_command(struct signals *signals, pawl_client *client, pawl_lock *lock, struct child *child,
                        struct watchdog *dog)
 {
+        int64_t lease_ms = pawl_remaining_ms(lock);
         int error;
 
-        request.keep.kill_after_ms = request.kill_after_ms >= 0 ? request.kill_after_ms : pawl_remaining_ms(lock) / 5;
+        if (lease_ms > 0 && request.kill_after_ms >= lease_ms) {
+                say("--kill-after must be shorter than the lease, which ends in %lld ms: give a longer --ttl",
+                    (long long)lease_ms);
+                return EXIT_FAILED;
+        }
+        request.keep.kill_after_ms = request.kill_after_ms >= 0 ? request.kill_after_ms : lease_ms / 5;
         if (!put_environment(client, lock) || !watchdog_start(dog)) {
                 say("cannot start '%s': %s", request.argv[0], strerror(errno));
                 return EXIT_FAILED;

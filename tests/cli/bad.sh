@@ -35,6 +35,8 @@ bad "top --interval 0" top --interval 0
 bad "a ttl below the least" run --ttl 1ms x true
 bad "a ttl of years" run --ttl 100000h x true
 bad "-k not shorter than the ttl" run --ttl 1s -k 1s x true
+bad "-k not shorter than a ttl that was not asked for" run -k 1m x true
+bad "-k not shorter than the ttl of the URL" run -e "$PAWL_URL?ttl=1s" -k 2s x true
 
 bad "a URL without a scheme" run -e nonsense x true
 bad "a URL of no engine" run -e nonsense://host x true

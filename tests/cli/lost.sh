@@ -38,7 +38,7 @@ ok "it had its TERM" test -e "$place/term"
 ok "and is dead all the same" dead "$command"
 
 fresh
-hold -k 60s x sh -c '
+hold --ttl 5m -k 60s x sh -c '
         sh -c "trap \"\" TERM; echo \$\$ >\"$0/child\"; sleep 0.5; echo clean >\"$0/clean\"" &
         echo $$ >"$0/pid"; wait' "$place"
 await_file "$place/child"
