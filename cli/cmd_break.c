@@ -14,7 +14,7 @@ static int run(const struct command *command, int argc, char **argv)
         code = pawl_break(client, argv[0]);
         pawl_close(client);
         if (code != PAWL_NOT_FOUND)
-                return fail(code, NULL);
+                return fail_of_name(code);
         warn("nobody holds '%s'", argv[0]);
         return EXIT_CONFLICT;
 }

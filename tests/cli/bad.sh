@@ -24,7 +24,9 @@ bad "a name with a newline" run "$newline" true
 bad "a name with a tab" acquire "$tab"
 bad "a name that is not UTF-8" run "$(printf 'a\377b')" true
 bad "an empty name in show" show ''
+like "it is said what a name is" "$errors" "*255 bytes*"
 bad "a name of 300 bytes in break" break "$long"
+like "there, too" "$errors" "*255 bytes*"
 
 for duration in '' x 10x -5s 1e3 '5 s' s 10S 0x10 1..2 999999999999999999999s; do
         bad "the duration '$duration'" run --wait "$duration" x true
