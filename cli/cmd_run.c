@@ -94,6 +94,11 @@ static int read_command(const struct command *command, int argc, char **argv)
         if (argc && !strcmp(*argv, "--")) {
                 argv++;
                 argc--;
+        } else if (argc && **argv == '-') {
+                return usage_error(command,
+                                   "'%s' stands behind NAME: options go before it, and -- before a COMMAND "
+                                   "of that name",
+                                   *argv);
         }
         if (request.shell_command && argc)
                 return usage_error(command, "-c STRING is the whole command, '%s' is too much", *argv);

@@ -62,6 +62,9 @@ bad "a flag with a value" run --nonblock=1 x true
 bad "half an option" run --non x true
 bad "a NAME without COMMAND" run x
 bad "no NAME" run
+bad "an option behind NAME" run x -n true
+bad "-c behind NAME without its string" run x -c
+bad "-c behind NAME and a COMMAND" run x -c true true
 bad "-c and a COMMAND" run -c true x true
 bad "-x and -s" run -x -s x true
 bad "-x and -N" run -x -N 3 x true

@@ -148,5 +148,6 @@ if [ "$(id -u)" -ne 0 ]; then
         ok "also behind a second slash, as if HOME were /" env -u PAWL_URL XDG_STATE_HOME="/$place/slash" "$pawl" run x true
 fi
 is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
+status 127 "behind -- a COMMAND may begin with a dash" "$pawl" run x -- -no-such-command
 status 0 "-v may stand there more often than there is to say" "$pawl" run -vvvvv x true
 done_testing
