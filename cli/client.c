@@ -30,11 +30,11 @@ static bool default_directory(char *path, size_t size)
         return length > 0 && (size_t)length < size;
 }
 
-static char *url_of_directory(const char *path)
+static char *url_of_directory(const char *path, const char *options)
 {
         static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~+@";
         static const char hex[] = "0123456789ABCDEF";
-        char *url = malloc(sizeof("local:") + 3 * strlen(path));
+        char *url = malloc(sizeof("local:") + 3 * strlen(path) + strlen(options));
         char *out = url;
 
         if (!url)
@@ -51,11 +51,11 @@ static char *url_of_directory(const char *path)
                 *out++ = hex[*byte >> 4];
                 *out++ = hex[*byte & 15];
         }
-        *out = 0;
+        strcpy(out, options);
         return url;
 }
 
-static char *default_url(void)
+static char *default_url(const char *options)
 {
         char path[4096];
 
@@ -63,7 +63,17 @@ static char *default_url(void)
                 say("there is no place for the embedded engine: set HOME, or name a store with -e or $PAWL_URL");
                 return NULL;
         }
-        return url_of_directory(path);
+        return url_of_directory(path, options);
+}
+
+/* The options of a URL that names no directory: `local:` and `local:?ttl=1m` mean the store that no URL means. Else NULL. */
+static const char *options_alone(const char *url)
+{
+        if (!url || (!settings.url && !*url))
+                return "";
+        if (strncmp(url, "local:", 6) || (url[6] && url[6] != '?'))
+                return NULL;
+        return url + 6;
 }
 
 /* Warnings only with -v: the one that all engines have, a lock that is lost, is said by the commands themselves. */
@@ -78,11 +88,12 @@ int client_open(enum pawl_drive drive, pawl_client **client)
 {
         struct pawl_why why = {0};
         const char *url = settings.url ? settings.url : getenv("PAWL_URL");
+        const char *options = options_alone(url);
         char *own_url = NULL;
         int code;
 
-        if (!url || (!settings.url && !*url)) {
-                url = own_url = default_url();
+        if (options) {
+                url = own_url = default_url(options);
                 if (!url)
                         return EXIT_FAILED;
         }

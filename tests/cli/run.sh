@@ -145,6 +145,10 @@ status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 300ms x sle
 if [ "$(id -u)" -ne 0 ]; then
         ok "the default store is made below XDG_STATE_HOME" env -u PAWL_URL XDG_STATE_HOME="$place/a b%?" "$pawl" run x true
         ok "in its own directory" test -d "$place/a b%?/pawl"
+        is "local: is that store, too" "$(XDG_STATE_HOME="$place/xdg" "$pawl" run -e local: x sh -c 'echo $PAWL_URL')" \
+                "local:$place/xdg/pawl"
+        is "and may have options" "$(XDG_STATE_HOME="$place/xdg" "$pawl" run -e 'local:?ttl=1m' x sh -c 'echo $PAWL_URL')" \
+                "local:$place/xdg/pawl?ttl=1m"
         ok "also behind a second slash, as if HOME were /" env -u PAWL_URL XDG_STATE_HOME="/$place/slash" "$pawl" run x true
 fi
 is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
