@@ -15,7 +15,7 @@ static const struct option engine_option = {
         'e', "engine", "URL", "the store; else $PAWL_URL, else the embedded engine", option_text, &settings.url};
 static const struct option json_option = {0, "json", NULL, "print JSON", option_flag, &settings.json};
 static const struct option common_options[] = {
-        {'q', "quiet", NULL, "say only what failed", option_flag, &settings.quiet},
+        {'q', "quiet", NULL, "say only why pawl itself failed", option_flag, &settings.quiet},
         {'v', "verbose", NULL, "say more; twice: everything", option_count, &settings.verbose},
         {'h', "help", NULL, "this text", option_flag, &help_asked},
         {0},
