@@ -86,26 +86,34 @@ static void pass_the_loop_on(struct pawl_client *client)
                 event_tell_one(&client->thread_event);
 }
 
+/* True if there is a thread to deliver the notices, and it knows. */
+static bool left_to_the_thread(struct pawl_client *client)
+{
+        if (client->drive == PAWL_DRIVE_CALLER)
+                return false;
+        if (!list_empty(&client->core.notices))
+                event_tell_one(&client->thread_event);
+        return true;
+}
+
 static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
 {
         client->driver = DRIVER_CALLER;
         client->caller_turns++;
         loop_turn(&client->loop);
-        if (!sleeper->got && list_empty(&client->core.notices)) {
+        if (!sleeper->got && (left_to_the_thread(client) || list_empty(&client->core.notices))) {
                 latch_give(&client->latch);
                 loop_wait(&client->loop, NEVER);
                 latch_take(&client->latch);
                 loop_turn(&client->loop);
         }
         client->driver = DRIVER_NOBODY;
-        if (client->drive == PAWL_DRIVE_CALLER && client->in_callback) /* another thread's: it finds these too */
-                event_wait(&client->callback_done, &client->latch, STANDBY);
-        else if (client->drive == PAWL_DRIVE_CALLER)
+        if (left_to_the_thread(client))
+                return;
+        if (!client->in_callback)
                 client_call_back(client);
-        else if (!list_empty(&client->core.notices))
-                event_tell_one(&client->thread_event);
-        if (sleeper->got)
-                pass_the_loop_on(client);
+        else if (!sleeper->got && !list_empty(&client->core.notices)) /* another thread's: it finds these too */
+                event_wait(&client->callback_done, &client->latch, STANDBY);
 }
 
 static void sleep_once(struct pawl_client *client, struct sleeper *sleeper)
@@ -137,6 +145,8 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper)
                         sleep_once(client, sleeper);
         }
         client->inside--;
+        if (client->driver == DRIVER_NOBODY) /* also if we never drove: we may be the one whom it was passed to */
+                pass_the_loop_on(client);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */

@@ -377,3 +377,115 @@ TEST(a_hundred_claims_in_flight_are_each_answered_once)
         CHECK_INT(pawl_close(heard.client), PAWL_OK);
         CHECK_INT(slow.held, 0);
 }
+
+/* ---- who drives when several wait ---------------------------------------------------------------------------------- */
+
+struct errand {
+        pawl_client *client;
+        const char *name;
+        pawl_lock *lock;
+        int64_t wait_ms;
+        atomic_int code;
+        atomic_bool done;
+        pthread_t thread;
+};
+
+static void *fetch_lock(void *arg)
+{
+        struct errand *errand = arg;
+
+        atomic_store(&errand->code, pawl_acquire(errand->client, errand->name, PAWL_LOCK(.wait_ms = errand->wait_ms),
+                                                 &errand->lock));
+        atomic_store(&errand->done, true);
+        return NULL;
+}
+
+static void *give_lock(void *arg)
+{
+        struct errand *errand = arg;
+
+        atomic_store(&errand->code, pawl_release(errand->lock));
+        atomic_store(&errand->done, true);
+        return NULL;
+}
+
+static void send_out(struct errand *errand, void *(*what)(void *))
+{
+        REQUIRE_INT(pthread_create(&errand->thread, NULL, what, errand), 0);
+        usleep(20000); /* until it waits, most likely */
+}
+
+static bool comes_back(const struct errand *errand)
+{
+        for (int i = 0; i < 5000 && !atomic_load(&errand->done); i++)
+                usleep(1000);
+        return atomic_load(&errand->done);
+}
+
+/* One turn of the loop ends the wait of the one who drives and of the first who sleeps: the second is left over. */
+static void the_last_is_not_left_alone(uint32_t drive)
+{
+        pawl_client *client = open_client(drive);
+        struct errand next = {.client = client, .name = "a"}, giver = {.client = client};
+        struct errand last = {.client = client, .name = "b", .wait_ms = 300};
+        pawl_lock *other;
+
+        REQUIRE_INT(pawl_acquire(client, "a", NULL, &giver.lock), PAWL_OK);
+        REQUIRE_INT(pawl_acquire(client, "b", NULL, &other), PAWL_OK);
+        send_out(&next, fetch_lock);
+        __atomic_store_n(&slow.delay, 200 * MS, __ATOMIC_RELAXED);
+        send_out(&giver, give_lock);
+        send_out(&last, fetch_lock);
+        CHECK(comes_back(&next) && comes_back(&giver));
+        CHECK(comes_back(&last));
+        CHECK_INT(atomic_load(&last.code), PAWL_TIMEOUT);
+        CHECK_INT(pawl_close(client), PAWL_OK);
+        pthread_join(next.thread, NULL);
+        pthread_join(giver.thread, NULL);
+        pthread_join(last.thread, NULL);
+}
+
+TEST(one_who_waits_drives_when_all_others_were_answered_at_once)
+{
+        the_last_is_not_left_alone(PAWL_DRIVE_CALLER);
+}
+
+TEST(one_who_waits_is_answered_beside_a_private_thread_when_all_others_were)
+{
+        the_last_is_not_left_alone(PAWL_DRIVE_THREAD);
+}
+
+static atomic_bool may_return;
+
+static void dawdle(pawl_lock *lock, int status, void *arg)
+{
+        atomic_int *calls = arg;
+
+        (void)lock, (void)status;
+        atomic_fetch_add(calls, 1);
+        for (int i = 0; i < 5000 && !atomic_load(&may_return); i++)
+                usleep(1000);
+}
+
+TEST(a_caller_who_drives_lets_others_in_while_the_thread_is_in_a_callback)
+{
+        pawl_client *client = open_client(PAWL_DRIVE_THREAD);
+        struct errand next = {.client = client, .name = "a"};
+        pawl_lock *held, *first, *second;
+        static atomic_int calls;
+
+        atomic_store(&may_return, false);
+        REQUIRE_INT(pawl_acquire(client, "a", NULL, &held), PAWL_OK);
+        send_out(&next, fetch_lock);
+        REQUIRE_INT(pawl_acquire_async(client, "b", NULL, dawdle, &calls, &first), PAWL_OK);
+        REQUIRE_INT(pawl_acquire_async(client, "c", NULL, dawdle, &calls, &second), PAWL_OK);
+        usleep(50000); /* one callback runs, the other is due */
+        CHECK_INT(pawl_release(held), PAWL_OK);
+        CHECK(comes_back(&next));
+        CHECK_INT(atomic_load(&next.code), PAWL_OK);
+        CHECK_INT(atomic_load(&calls), 1);
+        atomic_store(&may_return, true);
+        pump(client, &calls, 2);
+        pthread_join(next.thread, NULL);
+        CHECK_INT(pawl_close(client), PAWL_OK);
+}
