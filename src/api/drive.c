@@ -42,6 +42,21 @@ static void tell_user(struct pawl_lock *lock, uint32_t notices)
                 lock->on_released(lock->release_status, lock->released_arg);
 }
 
+/* One at a time: a callback may give the lock back, and then the rest is not told. */
+static uint32_t take_first(struct pawl_lock *lock, uint32_t notices)
+{
+        static const uint32_t order[] = {NOTICE_GRANTED, NOTICE_ASKED, NOTICE_LOST, NOTICE_RELEASED};
+        uint32_t first = notices;
+
+        for (size_t i = sizeof(order) / sizeof(order[0]); i-- > 0;)
+                if (notices & order[i])
+                        first = order[i];
+        lock->notices = notices & ~first;
+        if (lock->notices)
+                list_append(&lock->core->notices, &lock->noticed);
+        return first;
+}
+
 void client_call_back(struct pawl_client *client)
 {
         struct pawl_lock *lock;
@@ -50,6 +65,7 @@ void client_call_back(struct pawl_client *client)
         if (client->in_callback) /* by another thread: it will find these too */
                 return;
         for (int i = 0; i < CALLBACKS_AT_ONCE && (lock = core_notice(&client->core, &notices)); i++) {
+                notices = take_first(lock, notices);
                 lock->running = true;
                 client->in_callback = true;
                 client->callback_thread = pthread_self();

@@ -274,3 +274,24 @@ TEST(no_callback_of_a_lock_runs_after_its_release_returned)
                 CHECK_INT(atomic_load(&seen.lost), calls);
         }
 }
+
+TEST(a_lock_that_on_granted_gives_back_is_not_told_lost_besides)
+{
+        static struct releaser releaser = {.code = -1};
+        pawl_client *one;
+        pawl_lock *lock;
+
+        /* nobody dispatches until it is granted and lost */
+        MUST(pawl_open(fresh_place(), PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &one));
+        MUST(pawl_acquire_async(
+                one, "a",
+                PAWL_LOCK(.ttl_ms = 60, .flags = PAWL_NO_RENEW, .on_lost = see_lost, .arg = &releaser.seen),
+                release_when_granted, &releaser, &lock));
+        nap(100);
+        CHECK_INT(pawl_remaining_ms(lock), 0);
+        REQUIRE(SOON(pawl_dispatch(one) == PAWL_OK && atomic_load(&releaser.seen.released) == 1));
+        CHECK_INT(atomic_load(&releaser.seen.release_status), PAWL_LOST);
+        CHECK_INT(atomic_load(&releaser.seen.lost), 0);
+        CHECK_INT(pawl_close(one), PAWL_OK);
+        CHECK_INT(atomic_load(&releaser.seen.lost), 0);
+}
