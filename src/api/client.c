@@ -180,14 +180,16 @@ static void end_wait(struct pawl_lock *lock)
 
 static void end_lock(struct pawl_lock *lock)
 {
+        bool unheard = lock->notices & NOTICE_GRANTED && lock->status == PAWL_OK;
+
         if (!lock->owned)
                 return;
         lock->owned = false;
         lock->on_lost = NULL;
         lock->on_asked = NULL;
-        if (lock->notices & NOTICE_GRANTED && lock->status == PAWL_OK)
+        if (unheard)
                 lock->status = PAWL_CANCELLED; /* nobody has heard of the grant yet, and now it is over */
-        if (lock->claim.detached)
+        if (lock->claim.detached && !unheard)
                 core_forget(lock);
         else
                 core_release(lock);

@@ -191,7 +191,10 @@ static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, co
                 client_sleep(client, &me);
         lock->sleeper = NULL;
         lock->why = NULL;
-        return lock->status;
+        if (lock->status != PAWL_OK || !client->closing)
+                return lock->status;
+        core_release(lock); /* granted while the client was being closed: the handle would not outlive this call */
+        return why_set(options->why, PAWL_CANCELLED, "the client is being closed");
 }
 
 int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_options *theirs, pawl_lock **out)

@@ -80,6 +80,69 @@ TEST(close_ends_the_blocking_acquire_of_another_thread)
         CHECK(is_free(one, "a"));
 }
 
+TEST(a_detached_lock_whose_grant_nobody_heard_of_is_given_back_by_close)
+{
+        const char *place = fresh_place();
+        pawl_client *one, *two = join(place);
+        static struct seen seen;
+        pawl_lock *lock;
+
+        NEEDS(two, PAWL_CAN_DETACH);
+        MUST(pawl_open(place, PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &one)); /* and nobody dispatches */
+        MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.ttl_ms = 60000, .flags = PAWL_DETACH), see_granted, &seen, &lock));
+        nap(50);
+        CHECK_INT(pawl_close(one), PAWL_OK);
+        CHECK_INT(atomic_load(&seen.granted), 1);
+        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
+        CHECK(is_free(two, "a"));
+}
+
+/* A thread that is kept from running, without stopping the process. */
+static int gate[2];
+
+static void stand_still(int signal)
+{
+        char byte;
+        (void)signal;
+        while (read(gate[0], &byte, 1) != 1)
+                ;
+}
+
+static void *close_it(void *arg)
+{
+        return (void *)(intptr_t)pawl_close(arg);
+}
+
+TEST(a_grant_that_comes_while_the_client_is_being_closed_is_not_handed_out)
+{
+        const char *place = fresh_place();
+        struct sigaction still = {.sa_handler = stand_still};
+        pawl_client *one = join(place), *two;
+        pthread_t waiter, closer;
+        pawl_lock *lock;
+        void *code;
+
+        REQUIRE(pipe(gate) == 0 && sigaction(SIGUSR1, &still, NULL) == 0);
+        MUST(pawl_open(place, NULL, &two));
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        REQUIRE(!pthread_create(&waiter, NULL, wait_for_ever, two));
+        REQUIRE(queue_reaches(one, "a", 1));
+        nap(50);
+        REQUIRE(!pthread_kill(waiter, SIGUSR1));
+        nap(50);
+        CHECK_INT(pawl_release(lock), PAWL_OK); /* now the lock is the waiter's, who does not know it yet */
+        REQUIRE(!pthread_create(&closer, NULL, close_it, two));
+        nap(100);
+        CHECK(write(gate[1], "!", 1) == 1);
+        pthread_join(waiter, &code);
+        CHECK_INT((intptr_t)code, PAWL_CANCELLED);
+        pthread_join(closer, &code);
+        CHECK_INT((intptr_t)code, PAWL_OK);
+        CHECK(is_free(one, "a"));
+        close(gate[0]);
+        close(gate[1]);
+}
+
 TEST(close_finishes_releases_that_are_under_way)
 {
         enum { LOCKS = 50 };
