@@ -394,8 +394,8 @@ static void *fetch_lock(void *arg)
 {
         struct errand *errand = arg;
 
-        atomic_store(&errand->code, pawl_acquire(errand->client, errand->name, PAWL_LOCK(.wait_ms = errand->wait_ms),
-                                                 &errand->lock));
+        atomic_store(&errand->code,
+                     pawl_acquire(errand->client, errand->name, PAWL_LOCK(.wait_ms = errand->wait_ms), &errand->lock));
         atomic_store(&errand->done, true);
         return NULL;
 }

@@ -284,8 +284,7 @@ TEST(a_lock_that_on_granted_gives_back_is_not_told_lost_besides)
         /* nobody dispatches until it is granted and lost */
         MUST(pawl_open(fresh_place(), PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &one));
         MUST(pawl_acquire_async(
-                one, "a",
-                PAWL_LOCK(.ttl_ms = 60, .flags = PAWL_NO_RENEW, .on_lost = see_lost, .arg = &releaser.seen),
+                one, "a", PAWL_LOCK(.ttl_ms = 60, .flags = PAWL_NO_RENEW, .on_lost = see_lost, .arg = &releaser.seen),
                 release_when_granted, &releaser, &lock));
         nap(100);
         CHECK_INT(pawl_remaining_ms(lock), 0);
