@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -570,6 +571,41 @@ TEST(a_detached_lease_renewed_too_late_is_gone_once)
         CHECK_INT(seat.gone, PAWL_REASON_TAKEN);
         checks_that_entries_are_single(&driver);
         driver_close(&driver);
+}
+
+/* ---- the bell -------------------------------------------------------------------------------------------------------- */
+
+static void ignore_answer(struct inquiry *inquiry, int code, const char *why)
+{
+        (void)inquiry;
+        (void)why;
+        CHECK_INT(code, PAWL_OK);
+}
+
+TEST(a_bell_that_could_not_be_rung_is_rung_the_next_time)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct inquiry inquiry = {.name = "a", .answered = ignore_answer};
+        struct rlimit before, none;
+        struct driver one, two;
+        struct seat held;
+
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        seat_init(&held, &two, "a");
+        seat_acquire(&held);
+        REQUIRE_INT(held.granted, 1);
+        REQUIRE_INT(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+        REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &none), 0);
+        local_inspect.ask(one.engine, &inquiry);
+        REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
+        local_inspect.break_(one.engine, &inquiry);
+        for (int i = 0; i < 1000 && !held.gone; i++)
+                drivers_turn((struct driver *[]){&two}, 1);
+        CHECK_INT(held.gone, PAWL_REASON_BROKEN);
+        driver_close(&one);
+        driver_close(&two);
 }
 
 /* ---- capacity ------------------------------------------------------------------------------------------------------- */

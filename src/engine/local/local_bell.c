@@ -227,22 +227,13 @@ static bool same_file(int one, int other)
         return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino;
 }
 
-bool bell_ring(struct local *local, uint32_t id)
+static bool ring(struct local *local, uint32_t slot)
 {
-        uint32_t slot = (id & SLOT_MASK) - 1;
-        struct process *process;
-        uint32_t ringer;
         char name[32];
         bool heard;
         int fd;
         int ear;
 
-        if (slot >= local->process_capacity)
-                return false;
-        process = &local->processes[slot];
-        ringer = atomic_exchange(&process->rung, local->id);
-        if (ringer != 0 && process_alive(local, ringer)) /* one that died may not have got as far as the byte */
-                return process_alive(local, id);
         bell_name(slot, name, sizeof(name));
         fd = openat(local->directory_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
@@ -254,6 +245,26 @@ bool bell_ring(struct local *local, uint32_t id)
                 close(ear);
         close(fd);
         return heard;
+}
+
+bool bell_ring(struct local *local, uint32_t id)
+{
+        uint32_t slot = (id & SLOT_MASK) - 1;
+        uint32_t mine = local->id;
+        struct process *process;
+        uint32_t ringer;
+
+        if (slot >= local->process_capacity)
+                return false;
+        process = &local->processes[slot];
+        ringer = atomic_exchange(&process->rung, local->id);
+        if (ringer != 0 && process_alive(local, ringer)) /* one that died may not have got as far as the byte */
+                return process_alive(local, id);
+        if (ring(local, slot))
+                return true;
+        /* No descriptor was to be had, perhaps. There is news all the same, and the next one must ring. */
+        (void)atomic_compare_exchange_strong(&process->rung, &mine, DETACHED);
+        return false;
 }
 
 /* ---- the re-check ------------------------------------------------------------------------------------------------ */
