@@ -721,6 +721,39 @@ TEST(names_that_nobody_uses_make_room_for_others)
         driver_close(&driver);
 }
 
+TEST(a_waiter_that_lost_its_turn_finds_its_name_again_although_it_was_recycled)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct seat held, waiter, others[8];
+        struct driver one, two;
+        char names[8][8];
+
+        local_set_capacity(2, 8, 64);
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        seat_init(&held, &one, "a");
+        seat_init(&waiter, &two, "a");
+        REQUIRE_INT(seat_try(&held), PAWL_OK);
+        seat_acquire(&waiter);
+        CHECK_INT(seat_release(&held), PAWL_OK);
+        nap(600); /* handed over, and not taken up in time */
+        CHECK(is_free(&one, "a"));
+        for (int i = 0; i < 8; i++) {
+                snprintf(names[i], sizeof(names[i]), "n%d", i);
+                seat_init(&others[i], &one, names[i]);
+                REQUIRE_INT(seat_try(&others[i]), PAWL_OK); /* the last one where "a" was */
+        }
+        CHECK_INT(seat_release(&others[0]), PAWL_OK);
+        REQUIRE(GRANTED(&waiter, &two));
+        CHECK(!is_free(&one, "a"));
+        CHECK_INT(seat_release(&waiter), PAWL_OK);
+        CHECK(is_free(&one, "a"));
+        for (int i = 1; i < 8; i++)
+                CHECK_INT(seat_release(&others[i]), PAWL_OK);
+        driver_close(&one);
+        driver_close(&two);
+}
+
 /* ---- many waiters ---------------------------------------------------------------------------------------------------- */
 
 static double hand_offs_per_second(const char *path, int waiters)

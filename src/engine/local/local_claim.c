@@ -367,7 +367,7 @@ static void acquire(struct engine *engine, struct claim *claim)
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 /* What became of a claim, found under the bucket's lock, told after it. */
-enum outcome { NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_GONE, TELL_ASKED };
+enum outcome { NOTHING, TELL_GRANTED, TELL_REFUSED, TELL_GONE, TELL_ASKED, NO_NAME };
 
 static void keep_waiting(struct local *local, struct part *part, struct name *name, struct entry *entry, int64_t now)
 {
@@ -386,19 +386,36 @@ static void keep_waiting(struct local *local, struct part *part, struct name *na
         tick_by(local, part->recheck_at);
 }
 
+/* Who lost its turn stood in no list, and its name may have been recycled meanwhile: it is looked up anew. The bucket is
+ * ours. */
+static int queue_again(struct local *local, struct part *part, struct entry *entry)
+{
+        const struct claim *claim = part->claim;
+        uint64_t hash = bucket_hash(local, claim->name, claim->name_length);
+        struct name *name;
+        int code = bucket_name(local, &local->buckets[part->bucket], hash, claim->name, claim->name_length, &name);
+
+        if (code != PAWL_OK)
+                return code;
+        part->name = entry->name = name_reference(local, name);
+        entry_commit(entry, WAITING);
+        queue_insert(local, name, entry);
+        return PAWL_OK;
+}
+
 /* The bucket is ours. */
 static enum outcome look_at_waiting(struct local *local, struct part *part, struct entry *entry, int64_t now)
 {
-        struct name *name = name_at(local, part->name);
+        struct name *name;
 
+        if (unlikely(ours(local, part, entry) && entry_state(entry) == PAUSED) &&
+            queue_again(local, part, entry) != PAWL_OK)
+                return NO_NAME;
+        name = name_at(local, part->name);
         if (unlikely(name == NULL || !ours(local, part, entry))) {
                 why_set(&local->why, PAWL_CORRUPT,
                         "the state in %s is damaged; remove the directory when nobody uses it", local->path);
                 return TELL_REFUSED;
-        }
-        if (entry_state(entry) == PAUSED) {
-                entry_commit(entry, WAITING);
-                queue_insert(local, name, entry);
         }
         if (entry_state(entry) == WAITING) {
                 local->why.code = PAWL_OK;
@@ -450,6 +467,7 @@ static void tell_outcome(struct local *local, struct claim *claim, enum outcome 
 
         switch (outcome) {
         case NOTHING:
+        case NO_NAME:
                 break;
         case TELL_GRANTED:
                 list_remove(&part->link);
@@ -475,6 +493,20 @@ static void look_again_later(struct local *local, struct part *part, int64_t now
         part->recheck_at = now + LIMBO_CHECK;
         if (!part->claim->blocking)
                 tick_by(local, part->recheck_at);
+}
+
+/* There was no room for its name: made, and tried again, or there is none. No bucket is ours. */
+static enum outcome make_room(struct local *local, struct part *part, struct entry *entry, int64_t now)
+{
+        struct pawl_why why = local->why;
+
+        if (why.code == PAWL_BUSY || (why.code == PAWL_FULL && name_recycle(local))) {
+                look_again_later(local, part, now);
+                return NOTHING;
+        }
+        put_away(local, entry);
+        local->why = why;
+        return TELL_REFUSED;
 }
 
 void claim_look(struct local *local, struct claim *claim)
@@ -504,6 +536,8 @@ void claim_look(struct local *local, struct claim *claim)
                 outcome = look_at_held(local, part, entry, &reason);
         token = entry->token;
         word_give(&local->buckets[part->bucket].word);
+        if (unlikely(outcome == NO_NAME))
+                outcome = make_room(local, part, entry, now);
         tell_outcome(local, claim, outcome, token, now, reason);
         queue_flush(local);
 }
@@ -549,8 +583,11 @@ static bool cancel_waiting(struct local *local, struct part *part, struct entry 
                 queue_confirm(local, entry, now);
                 return true;
         }
-        if (entry_state(entry) == WAITING)
-                queue_remove(local, name, entry);
+        if (entry_state(entry) != WAITING) { /* in no list, and the name may be another's by now */
+                put_away(local, entry);
+                return false;
+        }
+        queue_remove(local, name, entry);
         put_away(local, entry);
         queue_hand_off(local, name, now);
         return false;
@@ -563,6 +600,7 @@ static void cancel(struct engine *engine, struct claim *claim)
         struct bucket *bucket = &local->buckets[part->bucket];
         int64_t now = local_now(local);
         struct entry *entry;
+        uint64_t token;
         bool held;
 
         if (part->view == VIEW_HELD)
@@ -571,9 +609,10 @@ static void cancel(struct engine *engine, struct claim *claim)
                 entry = &local->entries[part->entry - 1];
                 if (bucket_take(local, bucket)) {
                         held = cancel_waiting(local, part, entry, now);
+                        token = entry->token;
                         word_give(&bucket->word);
                         if (held) {
-                                tell_outcome(local, claim, TELL_GRANTED, entry->token, now, 0);
+                                tell_outcome(local, claim, TELL_GRANTED, token, now, 0);
                                 queue_flush(local);
                                 return;
                         }

@@ -83,7 +83,7 @@ static void reap_entry(struct local *local, struct entry *entry, uint32_t owner)
                 bucket = bucket_of(local, name->hash);
                 if (!bucket_take(local, bucket))
                         return; /* stuck: the next who takes the slot, or needs room, comes by again */
-                if (entry_owner(entry) == owner)
+                if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled meanwhile */
                         end_entry(local, name, entry, local_now(local));
                 bucket_give(local, bucket);
         }
@@ -155,17 +155,19 @@ static bool reap_detached(struct local *local)
         for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
                 struct entry *entry = &local->entries[i];
                 struct name *name = name_at(local, entry->name);
+                struct bucket *bucket;
 
                 if (entry_owner(entry) != DETACHED || entry->lease_until > now || name == NULL)
                         continue;
-                if (!bucket_take(local, bucket_of(local, name->hash)))
+                bucket = bucket_of(local, name->hash);
+                if (!bucket_take(local, bucket))
                         continue;
                 if (entry_owner(entry) == DETACHED && entry_state(entry) == HELD &&
-                    queue_purge(local, name, now, false)) {
+                    bucket_of(local, name->hash) == bucket && queue_purge(local, name, now, false)) {
                         queue_hand_off(local, name, now);
                         found = true;
                 }
-                bucket_give(local, bucket_of(local, name->hash));
+                bucket_give(local, bucket);
         }
         return found;
 }
