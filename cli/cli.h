@@ -108,6 +108,7 @@ struct table {
 void table_begin(struct table *, size_t columns);
 void table_cell(struct table *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_text(struct table *, const char *text); /* escaped */
+void table_sort(struct table *);                   /* the rows below the first, by their first cells */
 void table_print(const struct table *, FILE *out);
 void table_end(struct table *);
 

@@ -41,6 +41,7 @@ static int list(pawl_client *client, const char *prefix)
                 json_close(stdout, ']');
                 json_end(stdout);
         } else if (code == PAWL_OK && table.cells > table.columns) {
+                table_sort(&table);
                 table_print(&table, stdout);
         }
         table_end(&table);

@@ -164,6 +164,21 @@ static size_t column_width(const struct table *table, size_t column)
         return widest;
 }
 
+static int compare_rows(const void *a, const void *b)
+{
+        const char *left = *(char *const *)a, *right = *(char *const *)b;
+
+        return strcmp(left ? left : "", right ? right : "");
+}
+
+void table_sort(struct table *table)
+{
+        size_t rows = table->cells / table->columns;
+
+        if (rows > 1)
+                qsort(table->cell + table->columns, rows - 1, table->columns * sizeof(*table->cell), compare_rows);
+}
+
 static bool is_empty(const struct table *table, size_t i)
 {
         return i >= table->cells || !table->cell[i] || !*table->cell[i];

@@ -18,7 +18,7 @@ a=$("$pawl" acquire --ttl 60s --note 'first "note"' app/a)
 is "ls has a line for each holder, and one above" "$("$pawl" ls | wc -l)" 4
 like "with name, token and owner" "$("$pawl" ls | grep app/a)" "app/a *exclusive *${a% *} *s *0 *:*:pawl"
 is "columns are aligned" "$("$pawl" ls app | awk '{ print index($0, $3) }' | sort -u | wc -l)" 1
-is "ls PREFIX" "$("$pawl" ls app | tail -n +2 | awk '{ print $1 }' | sort | tr '\n' ' ')" "app/a app/b "
+is "ls PREFIX" "$("$pawl" ls app | tail -n +2 | awk '{ print $1 }' | tr '\n' ' ')" "app/a app/b "
 is "ls --json" "$("$pawl" ls --json | json 'sorted(e["name"] for e in entries)')" "['app/a', 'app/b', 'zoo \"ü\" \\\\']"
 is "with tokens" "$("$pawl" ls --json app/a | json 'entries[0]["token"]')" "${a% *}"
 is "and roles" "$("$pawl" ls --json | json 'set(e["role"] for e in entries)')" "{'holder'}"
@@ -43,6 +43,11 @@ is "show: past owners, and how each ended, the latest first" \
 status 1 "break of a free name is 1" "$pawl" break app/a
 status 1 "show of an unknown name is 1" "$pawl" show nobody/knows
 is "and an empty array" "$("$pawl" show --json nobody/knows 2>/dev/null)" "[]"
+
+for name in sorted/m sorted/c sorted/x sorted/a sorted/k sorted/e; do
+        "$pawl" acquire "$name" >"$scratch/sorted"
+done
+is "ls is in the order of the names" "$("$pawl" ls sorted | tail -n +2 | sed 's/ .*//; s/.*.\///' | tr '\n' ' ')" "a c e k m x "
 
 # ---- names and notes that would talk to the terminal
 esc=$(printf '\033')
