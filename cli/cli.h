@@ -95,6 +95,8 @@ int client_open(enum pawl_drive drive, pawl_client **client);
 
 /* Writes text so that a terminal shows it and obeys nothing in it. out is cut at size. Returns the columns used. */
 size_t escape_for_terminal(const char *text, char *out, size_t size);
+/* The bytes of the character at text, at least one, and the columns it takes on most terminals: 0, 1 or 2. */
+size_t character_at(const char *text, size_t *columns);
 /* "1.5s", "250ms", "3m20s": short, for people. Borrowed buffer of at least 24 bytes. */
 const char *duration_text(int64_t ms, char *buffer);
 

@@ -177,25 +177,26 @@ static void screen_off(void)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &cooked);
 }
 
-/* text, cut to the screen, each line cleared to its end. Names are escaped: one column to a code point. */
+/* text, cut to the screen, each line cleared to its end. Names are escaped. */
 static void draw(const char *text)
 {
         struct winsize size = {0};
-        size_t column = 0, line = 0;
+        size_t column = 0, line = 0, bytes, columns;
 
         if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col)
                 size = (struct winsize){.ws_row = 24, .ws_col = 80};
         fputs("\033[H", stdout);
-        for (; *text && line + 1 < size.ws_row; text++) {
+        for (; *text && line + 1 < size.ws_row; text += bytes) {
+                bytes = character_at(text, &columns);
                 if (*text == '\n') {
                         fputs("\033[K\n", stdout);
                         column = 0;
                         line++;
                         continue;
                 }
-                column += (*text & 0xc0) != 0x80;
+                column += columns;
                 if (column <= size.ws_col)
-                        fputc(*text, stdout);
+                        fwrite(text, 1, bytes, stdout);
         }
         fputs("\033[J", stdout);
         fflush(stdout);

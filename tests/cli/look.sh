@@ -49,6 +49,13 @@ for name in sorted/m sorted/c sorted/x sorted/a sorted/k sorted/e; do
 done
 is "ls is in the order of the names" "$("$pawl" ls sorted | tail -n +2 | sed 's/ .*//; s/.*.\///' | tr '\n' ' ')" "a c e k m x "
 
+"$pawl" acquire 'wide/🔒🔒' >"$scratch/wide"
+"$pawl" acquire 'wide/錠' >"$scratch/wide"
+is "what takes two columns is counted as two" "$("$pawl" ls wide | sed 1d | PYTHONUTF8=1 python3 -c '
+import sys, unicodedata
+heads = (line.split("exclusive")[0] for line in sys.stdin)
+print({sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in head) for head in heads})')" "{11}"
+
 # ---- names and notes that would talk to the terminal
 esc=$(printf '\033')
 "$pawl" acquire --note "${esc}[31mred" evil >"$scratch/evil"
