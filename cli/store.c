@@ -34,6 +34,10 @@ bool store_open(const struct command *command, const char *token_text, pawl_guar
                 usage_error(command, "%s wants --store STORE, such as --store file:DIR", command->name);
                 return false;
         }
+        if (!strchr(store, ':')) {
+                usage_error(command, "'%s' is no STORE: write file:DIR", store);
+                return false;
+        }
         if (!strncmp(store, "mem:", 4)) {
                 usage_error(command, "a mem: store ends with this process and guards nothing; use file:DIR");
                 return false;

@@ -66,6 +66,8 @@ status 125 "a store must be named" "$pawl" put orders 5
 status 125 "mem: guards nothing here" "$pawl" put --store mem: orders 5
 status 125 "a store that is not there" "$pawl" put --store "file:$scratch/none" orders 99
 ok "and that is said in one sentence" one_sentence
+status 125 "a directory alone is no store" "$pawl" put --store "$scratch/store" orders 99
+like "and it is said how to write it" "$errors" "pawl: *file:DIR*"
 status 125 "a store nobody knows" "$pawl" put --store what:ever orders 99
 status 125 "a resource without a name" put '' 99 bad
 is "nothing has changed" "$(cat "$scratch/store/orders")" third
