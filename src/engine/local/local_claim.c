@@ -471,7 +471,8 @@ static void tell_outcome(struct local *local, struct claim *claim, enum outcome 
                 break;
         case TELL_GRANTED:
                 list_remove(&part->link);
-                part->view = VIEW_HELD;
+                __atomic_store_n(&part->view, VIEW_HELD,
+                                 __ATOMIC_RELAXED); /* a thread may be in sleep_for: see there */
                 tell_granted(local, claim, token, now);
                 break;
         case TELL_REFUSED:
