@@ -212,7 +212,7 @@ struct pawl_lock_options {
 #endif
 
 /* A name is 1 to 255 bytes of UTF-8 without control characters. */
-enum { PAWL_NAME_MAX = 255, PAWL_NOTE_MAX = 63, PAWL_OWNER_MAX = 127, PAWL_LEASE_MAX = 127 };
+enum { PAWL_NAME_MAX = 255, PAWL_NOTE_MAX = 63, PAWL_OWNER_MAX = 127, PAWL_LEASE_MAX = 511 };
 
 /* Waits for the lock and takes it. PAWL_OK: held, until pawl_release or until it is lost. PAWL_BUSY (PAWL_NO_WAIT),
  * PAWL_TIMEOUT, or another error: not held and nothing left behind. options may be NULL. */
@@ -307,6 +307,28 @@ PAWL_EXPORT int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *
 PAWL_EXPORT int pawl_break(pawl_client *client, const char *name);
 /* Asks the holders to let go (their on_asked runs). PAWL_NOT_FOUND if free. */
 PAWL_EXPORT int pawl_ask(pawl_client *client, const char *name);
+
+/* What is wrong with a store, or might go wrong. */
+enum pawl_severity {
+        PAWL_FINE = 0,    /* looked at, nothing to mend */
+        PAWL_ADVICE = 1,  /* could be better */
+        PAWL_WARNING = 2, /* some promise does not hold under some fault */
+        PAWL_DANGER = 3   /* locks or tokens can be lost in normal operation, or it does not work at all */
+};
+struct pawl_finding {
+        uint32_t severity;
+        uint32_t unused;
+        const char *where; /* the store, or one of its servers */
+        const char *what;  /* one sentence */
+        const char *mend;  /* the command or setting that mends it; "" if there is nothing to mend */
+};
+typedef int pawl_finding_fn(const struct pawl_finding *finding, void *arg);
+/* Examines the store: is it fit to keep locks, and may we? Borrowed, and ended, like entries. */
+PAWL_EXPORT int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg);
+
+/* The sentence for the last of the calls above that failed on this client, on whatever thread; *why is cleared if none
+ * did. */
+PAWL_EXPORT int pawl_explain(pawl_client *client, struct pawl_why *why);
 
 /* ---- figures -------------------------------------------------------------------------------------------------- */
 

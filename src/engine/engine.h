@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/list.h"
 #include "../base/url.h"
 #include "../base/why.h"
 #include "../loop/loop.h"
@@ -55,6 +56,7 @@ struct grant {
 struct inquiry {
         const char *name; /* or prefix, for list: "" for all */
         void (*entry)(struct inquiry *, const struct pawl_entry *);
+        void (*finding)(struct inquiry *, const struct pawl_finding *); /* of examine */
         void (*answered)(struct inquiry *, int code, const char *why);
 };
 
@@ -102,6 +104,58 @@ struct engine_inspect {
         void (*history)(struct engine *, struct inquiry *); /* its past owners, the latest first */
         void (*break_)(struct engine *, struct inquiry *);  /* cuts the holders off */
         void (*ask)(struct engine *, struct inquiry *);     /* asks the holders to yield */
+        /* Is the store fit to keep locks, and are we allowed to? May be NULL. */
+        void (*examine)(struct engine *, struct inquiry *);
+        /* The inquiry will not wait any longer: forget it, without an answer. Only where an inquiry takes I/O. */
+        void (*forget)(struct engine *, struct inquiry *);
+};
+
+/* One step of a quorum's protocol on one of its members (redlock): docs/decisions/0080. The caller keeps it and its claim
+ * until it is answered; answered comes exactly once, in a later turn. */
+enum vote_kind {
+        VOTE_GRANT,  /* take the lock for claim->uid; number: the hint */
+        VOTE_ACCEPT, /* number T for a lock that is ours */
+        VOTE_RENEW,  /* extend a lock that is ours; number: its token */
+        VOTE_RELEASE /* give it back if it is ours; number: its token, or 0 */
+};
+struct vote {
+        enum vote_kind kind;
+        const struct claim *claim; /* name, uid, ttl, delay, note, detached, lost */
+        uint64_t number;
+        void (*answered)(struct vote *);
+        /* The answer. PAWL_OK. PAWL_BUSY: another has the lock. PAWL_LOST: it is not ours (any more), or T is too low.
+         * PAWL_NOT_FOUND: nobody has it (renew). PAWL_IN_DOUBT: the member cannot be trusted, member->why says why.
+         * Anything else: it could not be asked, or did not answer in time. */
+        int code;
+        uint64_t granted;     /* the number it gave (grant) */
+        uint64_t incarnation; /* of the member: a vote counts only together with votes of the same one */
+        int64_t sent_at;
+        struct list part; /* the member's own */
+};
+/* What is known of a member. */
+struct member {
+        bool reachable;
+        bool trusted;          /* its data are whole since this incarnation began */
+        bool marked;           /* it has a marker, if only of an earlier incarnation */
+        uint64_t incarnation;  /* of the connection and the server's run; 0: never reached */
+        uint64_t floor;        /* no number below or equal is ever given again */
+        int64_t longest;       /* ttl that was ever asked for there, ns */
+        int64_t uptime;        /* ns, when it was told */
+        int64_t told_at;       /* loop time */
+        uint64_t clock;        /* its wall clock in us at told_at */
+        struct pawl_why why;   /* if it is not reachable or not trusted */
+        void (*changed)(struct member *); /* told in a turn of the loop, whenever any of the above changed */
+        void (*freed)(struct member *, const char *name, size_t length); /* a lock that was listened for was given back */
+};
+/* Optional: a store that can be one member of a quorum. */
+struct engine_member {
+        void (*join)(struct engine *, struct member *); /* connects now and stays connected */
+        void (*look)(struct engine *, struct member *); /* reads all of it again; changed is told */
+        void (*vote)(struct engine *, struct vote *);
+        /* Tells freed for this name, or no longer. */
+        void (*listen)(struct engine *, const char *name, size_t length, bool on);
+        /* Makes the incarnation trusted: no number at or below floor is given again. changed is told. */
+        void (*mark)(struct engine *, struct member *, uint64_t floor, int64_t longest);
 };
 
 /* Optional: leases that outlive the process, as words. */
@@ -118,7 +172,7 @@ struct engine_leases {
 };
 
 /* ops->abi: raised with every change to this header, url.h, why.h or loop.h; a module of another is refused. */
-enum { ENGINE_ABI = 2 };
+enum { ENGINE_ABI = 3 };
 
 struct engine_ops {
         const char *name;
@@ -141,6 +195,7 @@ struct engine_ops {
         const struct engine_instant *instant;
         const struct engine_inspect *inspect;
         const struct engine_leases *leases;
+        const struct engine_member *member;
 };
 
 /* An open engine: the first member of each engine's own struct. Set by whoever opens it, before open. */

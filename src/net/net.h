@@ -1,0 +1,114 @@
+/* net.h - one connection to one server, on the loop: TCP or a unix socket, TLS over it if wanted. Names are resolved
+ * beside the loop, nothing here blocks, no signal is raised, and no event is told inside the call that caused it.
+ *
+ *   DOWN --net_connect--> CONNECTING --> UP --> (heard)* --> DOWN
+ *                              '------ down(why) ------'
+ *
+ * CONNECTING covers the resolver, every address in its turn, and the TLS handshake with its checks. */
+#ifndef PAWL_NET_H
+#define PAWL_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/why.h"
+#include "../loop/loop.h"
+
+struct net;
+struct net_tls;     /* how to speak TLS: read once from files, used by any number of connections */
+struct net_secured; /* one connection's TLS state */
+struct net_lookup;  /* one name being resolved */
+
+enum net_state { NET_DOWN, NET_CONNECTING, NET_UP };
+
+struct net_events {
+        /* Connected, and the server is who it should be. */
+        void (*up)(struct net *net);
+        /* Bytes from the server, all of them taken. It may call net_close or net_fail. */
+        void (*heard)(struct net *net, const char *data, size_t size);
+        /* It is DOWN: never came up, or was lost. net_connect may be called here, or later. why has a sentence and one of
+         * PAWL_UNREACHABLE (with sys_errno), PAWL_DENIED (certificates), PAWL_SYSTEM, PAWL_NO_MEMORY. */
+        void (*down)(struct net *net, const struct pawl_why *why);
+};
+
+/* Where to. Everything is borrowed until net_close. */
+struct net_target {
+        const char *host;     /* a name or an address */
+        uint16_t port;
+        const char *path;     /* a unix socket instead, or NULL; '@' first: the abstract namespace */
+        struct net_tls *tls;  /* NULL: none */
+        /* A server that vanished without a word is noticed within this: keepalive and TCP_USER_TIMEOUT. 0: 10 s. */
+        int64_t silence;
+};
+
+struct net_buffer {
+        char *bytes;
+        size_t start, end, room;
+};
+
+struct net {
+        struct watch watch; /* first */
+        struct timer timer; /* the attempt's time limit; then the flush that is due */
+        struct loop *loop;
+        const struct net_events *events;
+        const struct net_target *target;
+        enum net_state state;
+        uint64_t connections; /* how many times it came up */
+        struct net_buffer out;
+        struct net_lookup *lookup;
+        struct net_secured *secured;
+        int64_t until; /* of the attempt */
+        bool failing;  /* net_fail was called: down is told at the next turn */
+        struct pawl_why why;
+};
+
+/* Never fails; net_close undoes it. */
+void net_init(struct net *net, struct loop *loop, const struct net_events *events, const struct net_target *target);
+
+/* Begins to connect, for at most the time given in all. up or down is told in a later turn. PAWL_OK, or PAWL_NO_MEMORY or
+ * PAWL_SYSTEM, and it stays DOWN. */
+int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why);
+
+/* Room for size more bytes to send, or NULL (no memory); then net_wrote says how many of them were used. Only while UP. */
+char *net_room(struct net *net, size_t size);
+void net_wrote(struct net *net, size_t size);
+/* Sends what was written, as far as the socket takes it; the rest goes out as soon as it can. What is not flushed goes out
+ * by itself at the end of the loop's turn (a timer of zero): flush when nothing more will be written soon. */
+void net_flush(struct net *net);
+/* Written and not yet taken by the socket. */
+size_t net_unsent(const struct net *net);
+
+/* Ends the connection from our side, with a sentence: down is told in a later turn. (A reply that makes no sense, a request
+ * that is overdue.) */
+void net_fail(struct net *net, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Ends it without an event and frees everything; net_connect may follow. */
+void net_close(struct net *net);
+
+/* ---- TLS ---- */
+
+struct net_tls_options {
+        const char *ca_file;   /* who is trusted: NULL: what the system trusts */
+        const char *cert_file; /* our own certificate and key, or NULL */
+        const char *key_file;
+        const char *server_name; /* instead of the target's host, or NULL */
+        bool insecure;           /* do not check who it is */
+};
+/* Reads the files. PAWL_OK; PAWL_DENIED, PAWL_INVALID or PAWL_NO_MEMORY with a sentence that names the file. At least TLS
+ * 1.2; SNI and the name (or address) are checked unless insecure. */
+int net_tls_open(const struct net_tls_options *options, struct net_tls **tls, struct pawl_why *why);
+void net_tls_close(struct net_tls *tls);
+
+/* ---- trying again ---- */
+
+/* How long to wait before the next try: doubles from 20 ms to 2 s, each time a random part between half and all of it. */
+struct net_backoff {
+        uint32_t tries;
+};
+int64_t net_backoff(struct net_backoff *backoff, struct loop *loop);
+static inline void net_backoff_reset(struct net_backoff *backoff)
+{
+        backoff->tries = 0;
+}
+
+#endif
