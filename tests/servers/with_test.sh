@@ -1,0 +1,42 @@
+#!/bin/sh
+# with_test.sh - a command has servers of its own, gets its URLs and keeps its status; and they end with it.
+. "$TAP_SH"
+with=${0%/*}/with
+servers=${0%/*}/servers
+export TMPDIR="$scratch"
+
+if ! "$servers" have redis-tls; then
+        skip "missing: redis-server, openssl" "a command has servers of its own"
+        done_testing
+fi
+
+nothing_left() {
+        [ -z "$(ls "$scratch" | grep pawl-with)" ] || return 1
+        ! ps -e -o stat=,args= | grep -v '^Z' | grep -q "redis-server.*$1\$"
+}
+
+# shellcheck disable=SC2016
+for name in redis redis-tls redis-password redis-unix redlock3 redlock5; do
+        PAWL_TEST_URL="{$name}" capture "$with" $name -- sh -c 'echo "$PAWL_TEST_URL"; exit 7'
+        is "$name starts, and the status is the command's" "$code" 7
+        like "its URL is told" "$output" "re*:*"
+done
+capture "$with" redis redis-unix -- sh -c 'echo "$REDIS_URL $REDIS_UNIX_URL"; cat'
+like "several at once" "$output" "redis://127.0.0.1:* redis+unix:/*"
+
+"$with" redis -- sh -c 'echo "$REDIS_URL" >"$0/url"; exec sleep 60' "$scratch" &
+pid=$!
+later $pid
+tries=0
+until [ -s "$scratch/url" ] || [ $tries -gt 1000 ]; do
+        tries=$((tries + 1))
+        sleep 0.02
+done
+kill $pid
+code=0
+wait $pid || code=$?
+is "killed, it says so" "$code" 143
+ok "and nothing is left" nothing_left ":$(sed 's/.*://' "$scratch/url")"
+status 2 "a command must be given" "$with" redis
+not_ok "an unknown server is an error" "$with" oracle -- true
+done_testing
