@@ -19,6 +19,7 @@ struct net;
 struct net_tls;     /* how to speak TLS: read once from files, used by any number of connections */
 struct net_secured; /* one connection's TLS state */
 struct net_lookup;  /* one name being resolved */
+struct addrinfo;
 
 enum net_state { NET_DOWN, NET_CONNECTING, NET_UP };
 
@@ -34,10 +35,10 @@ struct net_events {
 
 /* Where to. Everything is borrowed until net_close. */
 struct net_target {
-        const char *host;     /* a name or an address */
+        const char *host; /* a name or an address */
         uint16_t port;
-        const char *path;     /* a unix socket instead, or NULL; '@' first: the abstract namespace */
-        struct net_tls *tls;  /* NULL: none */
+        const char *path;    /* a unix socket instead, or NULL; '@' first: the abstract namespace */
+        struct net_tls *tls; /* NULL: none */
         /* A server that vanished without a word is noticed within this: keepalive and TCP_USER_TIMEOUT. 0: 10 s. */
         int64_t silence;
 };
@@ -58,8 +59,11 @@ struct net {
         struct net_buffer out;
         struct net_lookup *lookup;
         struct net_secured *secured;
-        int64_t until; /* of the attempt */
-        bool failing;  /* net_fail was called: down is told at the next turn */
+        const struct addrinfo *address; /* being tried; of lookup */
+        int64_t until;                  /* of the attempt */
+        bool *closed;                   /* in an event of ours: set by net_close */
+        int send_error;                 /* an errno: nothing goes out any more; what came in is still to be heard */
+        bool failing;                   /* it is over: down is told at the next turn */
         struct pawl_why why;
 };
 
@@ -70,19 +74,21 @@ void net_init(struct net *net, struct loop *loop, const struct net_events *event
  * PAWL_SYSTEM, and it stays DOWN. */
 int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why);
 
-/* Room for size more bytes to send, or NULL (no memory); then net_wrote says how many of them were used. Only while UP. */
+/* Room for size more bytes to send, or NULL (no memory, or more than 64 MB unsent); then net_wrote says how many of them
+ * were used. Only while UP; what is written after net_fail is dropped. */
 char *net_room(struct net *net, size_t size);
 void net_wrote(struct net *net, size_t size);
-/* Sends what was written, as far as the socket takes it; the rest goes out as soon as it can. What is not flushed goes out
- * by itself at the end of the loop's turn (a timer of zero): flush when nothing more will be written soon. */
+/* Sends what was written, as far as the socket takes it; the rest goes out as soon as it can. What is written in up or
+ * heard goes out by itself when that returns, what is written elsewhere in a turn of the loop in the next turn. Outside of
+ * a turn flush, or it waits for the connection's next event: a timer for it would cost a system call each time. */
 void net_flush(struct net *net);
 /* Written and not yet taken by the socket. */
 size_t net_unsent(const struct net *net);
 
-/* Ends the connection from our side, with a sentence: down is told in a later turn. (A reply that makes no sense, a request
- * that is overdue.) */
+/* Ends the connection from our side, with a sentence: down is told in a later turn, and until then the state stays as it
+ * was. (A reply that makes no sense, a request that is overdue.) Nothing happens if it is DOWN, or has failed already. */
 void net_fail(struct net *net, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Ends it without an event and frees everything; net_connect may follow. */
+/* Ends it without an event and frees everything; net_connect may follow, and the struct may be freed, also in an event. */
 void net_close(struct net *net);
 
 /* ---- TLS ---- */
