@@ -251,6 +251,9 @@ PAWL_EXPORT int64_t pawl_remaining_ms(pawl_lock *lock);
 PAWL_EXPORT int pawl_state(pawl_lock *lock);
 /* Why it was lost; PAWL_REASON_NONE if it was not. */
 PAWL_EXPORT int pawl_reason(pawl_lock *lock);
+/* What went wrong with this claim, in words: the refusal's sentence (also of pawl_acquire_async), or the reason of the
+ * loss. *why is cleared if nothing did. */
+PAWL_EXPORT int pawl_lock_why(pawl_lock *lock, struct pawl_why *why);
 /* Borrowed until release. */
 PAWL_EXPORT const char *pawl_name(const pawl_lock *lock);
 /* 1 if someone called pawl_ask for this lock since it was granted. */

@@ -13,6 +13,7 @@
 struct sleeper {
         uint32_t wanted;
         uint32_t got;
+        int renewed;  /* what the renewal came to: the lock may be another's before he wakes */
         bool waiting; /* for event: whoever gives the loop up may wake him to drive */
         struct event event;
         struct list listed; /* in client->sleepers while waiting */
@@ -49,6 +50,10 @@ struct pawl_client {
         pthread_t callback_thread;
         struct event callback_done;
         struct list sleepers;
+
+        /* inspect.c's */
+        struct list questions;     /* not answered yet, of an engine that can forget them */
+        struct pawl_why complaint; /* of the last inquiry that failed: pawl_explain */
 };
 
 static inline struct pawl_client *client_of(const struct pawl_lock *lock)
@@ -91,5 +96,8 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper);
 bool client_tell(struct pawl_lock *lock, enum notice notice);
 /* Runs callbacks that are due, unlocked meanwhile: not all of them if they are many. */
 void client_call_back(struct pawl_client *client);
+
+/* inspect.c: ends what is being asked. */
+void client_end_questions(struct pawl_client *client);
 
 #endif

@@ -88,6 +88,10 @@ bool client_tell(struct pawl_lock *lock, enum notice notice)
         if (!(sleeper->wanted & notice))
                 return false;
         sleeper->got |= notice;
+        if (notice == NOTICE_RENEWED) { /* he leaves the lock to whoever gives it back meanwhile */
+                sleeper->renewed = lock->renew_status;
+                lock->sleeper = NULL;
+        }
         if (sleeper->waiting)
                 event_tell_one(&sleeper->event);
         return true;

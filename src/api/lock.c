@@ -68,18 +68,17 @@ static int read_options(struct pawl_client *client, const struct pawl_lock_optio
         return code == PAWL_OK ? check_times(*options) : code;
 }
 
-/* Copies what fits, and cuts no character in half. */
-static void copy_note(char *room, const char *note)
+/* As much as fits, and no character cut in half. */
+static size_t length_of_note(const char *note)
 {
-        size_t length = strnlen(note, PAWL_NOTE_MAX + 1);
+        size_t length = note ? strnlen(note, PAWL_NOTE_MAX + 1) : 0;
 
-        if (length > PAWL_NOTE_MAX) {
-                length = PAWL_NOTE_MAX;
-                while (length && ((unsigned char)note[length] & 0xc0) == 0x80)
-                        length--;
-        }
-        memcpy(room, note, length);
-        room[length] = '\0';
+        if (length <= PAWL_NOTE_MAX)
+                return length;
+        length = PAWL_NOTE_MAX;
+        while (length && ((unsigned char)note[length] & 0xc0) == 0x80)
+                length--;
+        return length;
 }
 
 static void fill_claim(struct pawl_client *client, struct pawl_lock *lock, const struct pawl_lock_options *options)
@@ -94,8 +93,6 @@ static void fill_claim(struct pawl_client *client, struct pawl_lock *lock, const
         claim->wait = options->wait_ms != PAWL_NO_WAIT;
         claim->detached = options->flags & PAWL_DETACH;
         claim->blocking = false;
-        if (options->note)
-                copy_note(lock->note, options->note);
         lock->fixed = options->flags & (PAWL_NO_RENEW | PAWL_DETACH);
         lock->on_lost = options->on_lost;
         lock->on_asked = options->on_asked;
@@ -120,7 +117,7 @@ static int prepare(struct pawl_client *client, const char *name, size_t length, 
                                "a blocking call inside a callback: use the asynchronous one");
         if (!client->thread_up && (code = client_thread(client, options->why)) != PAWL_OK)
                 return code;
-        *lock = core_lock(&client->core, name, length);
+        *lock = core_lock(&client->core, name, length, options->note, length_of_note(options->note));
         if (!*lock)
                 return why_set(options->why, PAWL_NO_MEMORY, "out of memory");
         fill_claim(client, *lock, options);
@@ -296,6 +293,7 @@ static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
         int code;
 
         list_init(&me.listed);
+        core_end_renewal(lock, PAWL_LOST); /* of another thread: he does not see its end any more */
         lock->owned = false;
         lock->sleeper = &me;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
@@ -436,6 +434,22 @@ int pawl_reason(pawl_lock *lock)
         return reason;
 }
 
+int pawl_lock_why(pawl_lock *lock, struct pawl_why *why)
+{
+        struct pawl_client *client;
+        int code;
+
+        if (!why)
+                return PAWL_INVALID;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        core_holds(lock, loop_now(&client->loop));
+        core_explain(lock, why);
+        client_unlock(client);
+        return PAWL_OK;
+}
+
 const char *pawl_name(const pawl_lock *lock)
 {
         return lock && lock->claim.name ? lock->claim.name : "";
@@ -464,8 +478,7 @@ static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
         core_renew(lock);
         if (!me.got)
                 client_sleep(client, &me);
-        lock->sleeper = NULL;
-        return lock->renew_status;
+        return me.renewed;
 }
 
 int pawl_renew(pawl_lock *lock)

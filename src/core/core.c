@@ -78,6 +78,20 @@ void core_use(struct core *core, struct engine *engine)
         core->instant = engine ? engine->ops->instant : NULL;
 }
 
+/* Why it was refused, for whoever asks later. Without memory the code must do. */
+static void keep_sentence(struct pawl_lock *lock, const char *why)
+{
+        lock->sentence = strdup(why);
+        lock->explained = lock->sentence != NULL;
+}
+
+static void drop_sentence(struct pawl_lock *lock)
+{
+        if (lock->explained)
+                free(lock->sentence);
+        lock->explained = false;
+}
+
 static void lock_destroy(struct pawl_lock *lock)
 {
         loop_unset(lock->core->loop, &lock->timer);
@@ -85,7 +99,8 @@ static void lock_destroy(struct pawl_lock *lock)
         list_remove(&lock->noticed);
         list_remove(&lock->listed);
         renew_forget(lock);
-        free(lock->long_name);
+        drop_sentence(lock);
+        free(lock->long_text);
         free(lock);
 }
 
@@ -151,44 +166,56 @@ static void lock_spare(struct pawl_lock *lock)
         }
 }
 
+static bool set_long_text(struct pawl_lock *lock, const char *name, size_t length, const char *note, size_t note_length)
+{
+        lock->long_text = malloc(length + note_length + 2);
+        if (!lock->long_text)
+                return false;
+        memcpy(lock->long_text, name, length);
+        lock->long_text[length] = '\0';
+        lock->claim.name = lock->long_text;
+        lock->claim.note = memcpy(lock->long_text + length + 1, note, note_length);
+        lock->long_text[length + 1 + note_length] = '\0';
+        return true;
+}
+
 /* A short name stays the caller's until keep_name: to read a copy while it is still on its way to the cache costs more
  * than everything else that is done with it. */
-static bool set_name(struct pawl_lock *lock, const char *name, size_t length)
+static bool set_text(struct pawl_lock *lock, const char *name, size_t length, const char *note, size_t note_length)
 {
+        size_t needed = length + 1 + (note_length ? note_length + 1 : 0);
+
         lock->claim.name = name;
         lock->claim.name_length = length;
-        if (length < LOCK_NAME_ROOM)
-                return true;
-        lock->long_name = malloc(length + 1);
-        if (!lock->long_name)
-                return false;
-        memcpy(lock->long_name, name, length);
-        lock->long_name[length] = '\0';
-        lock->claim.name = lock->long_name;
+        lock->claim.note = "";
+        if (needed > LOCK_TEXT_ROOM)
+                return set_long_text(lock, name, length, note_length ? note : "", note_length);
+        if (note_length) {
+                lock->claim.note = memcpy(lock->text + length + 1, note, note_length);
+                lock->text[length + 1 + note_length] = '\0';
+        }
         return true;
 }
 
 static void keep_name(struct pawl_lock *lock)
 {
-        if (lock->long_name)
+        if (lock->long_text)
                 return;
-        memcpy(lock->name, lock->claim.name, lock->claim.name_length);
-        lock->name[lock->claim.name_length] = '\0';
-        lock->claim.name = lock->name;
+        memcpy(lock->text, lock->claim.name, lock->claim.name_length);
+        lock->text[lock->claim.name_length] = '\0';
+        lock->claim.name = lock->text;
 }
 
-struct pawl_lock *core_lock(struct core *core, const char *name, size_t length)
+struct pawl_lock *core_lock(struct core *core, const char *name, size_t length, const char *note, size_t note_length)
 {
         struct pawl_lock *lock = core->spares > SPARES_RESTING ? lock_reuse(core) : lock_new(core);
 
         if (!lock)
                 return NULL;
-        if (!set_name(lock, name, length)) {
+        if (!set_text(lock, name, length, note, note_length)) {
                 lock_destroy(lock);
                 return NULL;
         }
-        lock->note[0] = '\0';
-        lock->claim.note = lock->note;
         lock->claim.lost = false;
         return lock;
 }
@@ -203,14 +230,15 @@ void core_settle(struct pawl_lock *lock)
                 core_move(lock, LOCK_OVER);
         }
         core_move(lock, LOCK_FREE);
+        drop_sentence(lock);
         core_drop(lock);
 }
 
 void core_drop(struct pawl_lock *lock)
 {
-        if (lock->long_name) {
-                free(lock->long_name);
-                lock->long_name = NULL;
+        if (lock->long_text) {
+                free(lock->long_text);
+                lock->long_text = NULL;
         }
         lock_spare(lock);
 }
@@ -224,6 +252,8 @@ static void refuse(struct pawl_lock *lock, int code, const char *why)
         lock->status = (int16_t)code;
         if (lock->why)
                 why_set(lock->why, code, "%s", why ? why : pawl_strerror(code));
+        else if (why)
+                keep_sentence(lock, why);
         core_count_refusal(lock->core, code);
         core_raise(lock, NOTICE_GRANTED);
 }
@@ -363,13 +393,14 @@ static void let_go(struct pawl_lock *lock)
         }
 }
 
+/* Not a warning: those are for what nobody is told otherwise, and this one the holder is. */
 static void log_loss(const struct pawl_lock *lock, int reason)
 {
         const struct engine_host *host = lock->core->engine->host;
         char text[PAWL_NAME_MAX + 64];
 
         snprintf(text, sizeof(text), "%s is lost: %s", lock->claim.name, pawl_reason_text(reason));
-        host->log(host, PAWL_LOG_WARNING, text);
+        host->log(host, PAWL_LOG_INFO, text);
 }
 
 void core_lose(struct pawl_lock *lock, int reason, int64_t now)
@@ -383,11 +414,7 @@ void core_lose(struct pawl_lock *lock, int reason, int64_t now)
         core_raise(lock, NOTICE_LOST);
         lock->claim.lost = true;
         let_go(lock);
-        if (lock->renew_wanted && !lock->renewing) {
-                lock->renew_wanted = false;
-                lock->renew_status = PAWL_LOST;
-                core_raise(lock, NOTICE_RENEWED);
-        }
+        core_end_renewal(lock, PAWL_LOST);
 }
 
 bool core_holds(struct pawl_lock *lock, int64_t now)
@@ -480,10 +507,20 @@ static void release_waiting(struct pawl_lock *lock)
                 core_release(lock);
 }
 
+void core_explain(const struct pawl_lock *lock, struct pawl_why *why)
+{
+        memset(why, 0, sizeof(*why));
+        if (lock->state == LOCK_REFUSED)
+                why_set(why, lock->status, "%s", lock->explained ? lock->sentence : pawl_strerror(lock->status));
+        else if (lock->reason != PAWL_REASON_NONE)
+                why_set(why, PAWL_LOST, "the lock '%s' is lost: %s", lock->claim.name, pawl_reason_text(lock->reason));
+}
+
 void core_release(struct pawl_lock *lock)
 {
         int64_t now = loop_now(lock->core->loop);
 
+        core_end_renewal(lock, PAWL_LOST);
         if (lock->state == LOCK_WAITING)
                 release_waiting(lock);
         else if (core_holds(lock, now))
@@ -496,6 +533,7 @@ void core_forget(struct pawl_lock *lock)
 {
         struct core *core = lock->core;
 
+        core_end_renewal(lock, PAWL_LOST);
         if (held(lock)) {
                 renew_end(lock);
                 core_count_end(lock, loop_now(core->loop), 1);
@@ -515,11 +553,7 @@ void core_renew(struct pawl_lock *lock)
         if (lock->renewing)
                 return;
         if (!core_holds(lock, loop_now(core->loop))) {
-                if (lock->renew_wanted) {
-                        lock->renew_wanted = false;
-                        lock->renew_status = PAWL_LOST;
-                        core_raise(lock, NOTICE_RENEWED);
-                }
+                core_end_renewal(lock, PAWL_LOST);
                 return;
         }
         lock->renewing = true;

@@ -39,7 +39,7 @@ enum notice {
         NOTICE_RENEWED = 1u << 4   /* of core_renew: lock->renew_status */
 };
 
-enum { LOCK_NAME_ROOM = 64 };
+enum { LOCK_TEXT_ROOM = 64 };
 
 struct core;
 struct ttl_class;
@@ -48,15 +48,20 @@ struct pawl_lock {
         struct claim claim;
         struct core *core;
         uint64_t token;
-        int64_t valid_until; /* while HELD or UNCERTAIN */
-        int64_t sent_at;     /* from when the lease counts */
+        union {
+                int64_t valid_until; /* while HELD or UNCERTAIN */
+                char *sentence;      /* while REFUSED, if explained: why */
+        };
+        union {
+                int64_t sent_at;              /* from when the lease counts */
+                struct pawl_lock *next_spare; /* while FREE */
+        };
         int64_t started_at;
         int64_t granted_at;
         int64_t tick; /* when granted at once: see loop_tick */
         struct ttl_class *ttl_class;
         struct list term;   /* in one of the class's lists, while HELD or UNCERTAIN */
         struct list listed; /* in core->locks, for as long as it exists */
-        struct pawl_lock *next_spare;
         struct list noticed;
         struct timer timer; /* WAITING: the wait is over; RELEASING: in doubt */
         union {
@@ -71,9 +76,9 @@ struct pawl_lock {
                         bool renew_wanted; /* by the user: NOTICE_RENEWED */
                         bool timed_out;    /* the cancel was ours */
                         bool asked;
-                        bool running; /* one of its callbacks is running */
-                        bool sampled; /* its short way is timed */
-                        bool unused;
+                        bool running;   /* one of its callbacks is running */
+                        bool sampled;   /* its short way is timed */
+                        bool explained; /* there is a sentence */
                         int16_t status;
                         int16_t reason;
                         int16_t release_status;
@@ -93,9 +98,8 @@ struct pawl_lock {
         void *released_arg;
         void *sleeper; /* a blocking caller waits: api's business */
 
-        char *long_name; /* if it does not fit below */
-        char name[LOCK_NAME_ROOM];
-        char note[PAWL_NOTE_MAX + 1];
+        char *long_text;           /* if they do not fit below */
+        char text[LOCK_TEXT_ROOM]; /* the name, then the note */
         /* engine->claim_size bytes follow */
 };
 
@@ -148,9 +152,9 @@ void core_use(struct core *core, struct engine *engine);
 /* Frees everything; engine closed before. */
 void core_free(struct core *core);
 
-/* A lock from the pool with its claim's name (borrowed until it is asked for) and part set; the rest of the claim is the
- * caller's to fill before core_acquire. NULL: no memory. */
-struct pawl_lock *core_lock(struct core *core, const char *name, size_t length);
+/* A lock from the pool with its claim's name (borrowed until it is asked for), note (copied; length 0: none) and part set;
+ * the rest of the claim is the caller's to fill before core_acquire. NULL: no memory. */
+struct pawl_lock *core_lock(struct core *core, const char *name, size_t length, const char *note, size_t note_length);
 /* Back to the pool if nobody needs it any more: call after owned, notices or running were cleared. */
 void core_settle(struct pawl_lock *lock);
 
@@ -176,8 +180,12 @@ void core_release(struct pawl_lock *lock);
 void core_forget(struct pawl_lock *lock);
 /* Renews now; NOTICE_RENEWED later or at once. */
 void core_renew(struct pawl_lock *lock);
+/* Ends what core_renew began, if it is still under way, with code. */
+void core_end_renewal(struct pawl_lock *lock, int code);
 /* Is it held at this moment? Declares it lost if the deadline has passed: the timer may be late, the caller is not. */
 bool core_holds(struct pawl_lock *lock, int64_t now);
+/* What went wrong with it: the sentence of the refusal, or the reason of the loss. Empty if nothing did. */
+void core_explain(const struct pawl_lock *lock, struct pawl_why *why);
 
 /* The next lock with notices, or NULL; *notices gets and clears them. */
 struct pawl_lock *core_notice(struct core *core, uint32_t *notices);

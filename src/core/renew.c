@@ -298,9 +298,14 @@ void renew_answer(struct pawl_lock *lock, int code, int64_t sent_at)
         } else {
                 disbelieve(lock, now);
         }
-        if (lock->renew_wanted) {
-                lock->renew_wanted = false;
-                lock->renew_status = (int16_t)code;
-                core_raise(lock, NOTICE_RENEWED);
-        }
+        core_end_renewal(lock, code);
+}
+
+void core_end_renewal(struct pawl_lock *lock, int code)
+{
+        if (!lock->renew_wanted)
+                return;
+        lock->renew_wanted = false;
+        lock->renew_status = (int16_t)code;
+        core_raise(lock, NOTICE_RENEWED);
 }

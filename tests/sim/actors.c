@@ -262,7 +262,7 @@ static void begin(struct world *world, struct actor *actor)
         struct pawl_lock *lock;
 
         actor->name = (int)chance(world, (uint64_t)world->plan.names);
-        lock = core_lock(&client->core, names[actor->name], strlen(names[actor->name]));
+        lock = core_lock(&client->core, names[actor->name], strlen(names[actor->name]), NULL, 0);
         if (!lock)
                 abort();
         fill_claim(world, actor, lock);
