@@ -160,6 +160,7 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
         if (!client)
                 return why_set(options.why, PAWL_NO_MEMORY, "out of memory");
         list_init(&client->sleepers);
+        list_init(&client->questions);
         code = open_client(client, url, &options);
         if (code != PAWL_OK) {
                 destroy(client);
@@ -270,6 +271,7 @@ int pawl_close(pawl_client *client)
         }
         client->closing = true;
         client_thread_stop(client);
+        client_end_questions(client);
         for_each_lock(client, end_wait); /* first, so that no release hands a lock to one of our own */
         for_each_lock(client, end_lock);
         wait_for_quiet(client);

@@ -6,22 +6,39 @@
 #include "../base/name.h"
 #include "client.h"
 
+/* How long a store may take to answer. An engine may have answered for it before, when its own time limit (the URL's
+ * timeout=) had passed. */
+#define PATIENCE (5 * SECOND)
+
 struct line {
         struct line *next;
-        struct pawl_entry entry;
+        union {
+                struct pawl_entry entry;
+                struct pawl_finding finding;
+        };
         char text[];
 };
 
 struct question {
         struct inquiry inquiry;
         struct sleeper sleeper;
+        struct pawl_client *client;
+        struct timer late;
+        struct list listed; /* in client->questions while the engine knows it */
         struct line *first;
         struct line **last;
         size_t lines;
         int code;
 };
 
-static char *keep(char **room, const char *text)
+/* ---- the answer ---------------------------------------------------------------------------------------------------- */
+
+static const char *or_empty(const char *text)
+{
+        return text ? text : "";
+}
+
+static const char *keep(char **room, const char *text)
 {
         char *kept = *room;
         size_t size = strlen(text) + 1;
@@ -31,53 +48,118 @@ static char *keep(char **room, const char *text)
         return kept;
 }
 
-static const char *or_empty(const char *text)
+/* A line with room for three texts, at the end of the answer. NULL: no memory, and the answer is that. */
+static struct line *add_line(struct question *question, const char *one, const char *two, const char *three)
 {
-        return text ? text : "";
+        struct line *line = malloc(sizeof(*line) + strlen(one) + strlen(two) + strlen(three) + 3);
+
+        if (!line) {
+                question->code = PAWL_NO_MEMORY;
+                return NULL;
+        }
+        line->next = NULL;
+        *question->last = line;
+        question->last = &line->next;
+        question->lines++;
+        return line;
 }
 
 static void on_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
 {
         struct question *question = container_of(inquiry, struct question, inquiry);
         const char *name = or_empty(entry->name), *owner = or_empty(entry->owner), *note = or_empty(entry->note);
-        struct line *line = malloc(sizeof(*line) + strlen(name) + strlen(owner) + strlen(note) + 3);
+        struct line *line = add_line(question, name, owner, note);
         char *room;
 
-        if (!line) {
-                question->code = PAWL_NO_MEMORY;
+        if (!line)
                 return;
-        }
         room = line->text;
-        line->next = NULL;
         line->entry = *entry;
         line->entry.name = keep(&room, name);
         line->entry.owner = keep(&room, owner);
         line->entry.note = keep(&room, note);
-        *question->last = line;
-        question->last = &line->next;
-        question->lines++;
+}
+
+static void on_finding(struct inquiry *inquiry, const struct pawl_finding *finding)
+{
+        struct question *question = container_of(inquiry, struct question, inquiry);
+        const char *where = or_empty(finding->where), *what = or_empty(finding->what), *mend = or_empty(finding->mend);
+        struct line *line = add_line(question, where, what, mend);
+        char *room;
+
+        if (!line)
+                return;
+        room = line->text;
+        line->finding = *finding;
+        line->finding.where = keep(&room, where);
+        line->finding.what = keep(&room, what);
+        line->finding.mend = keep(&room, mend);
+}
+
+static bool failed(int code)
+{
+        return code != PAWL_OK && code != PAWL_NOT_FOUND;
+}
+
+/* The sentence stays for pawl_explain. Locked. */
+static int complain(struct pawl_client *client, int code, const char *why)
+{
+        return why_set(&client->complaint, code, "%s", why ? why : pawl_strerror(code));
 }
 
 static void on_answered(struct inquiry *inquiry, int code, const char *why)
 {
         struct question *question = container_of(inquiry, struct question, inquiry);
 
-        (void)why;
+        loop_unset(&question->client->loop, &question->late);
+        list_remove(&question->listed);
         if (question->code == PAWL_OK)
                 question->code = code;
+        else
+                why = NULL;
+        if (failed(question->code))
+                complain(question->client, question->code, why);
         question->sleeper.got = 1;
         if (question->sleeper.waiting)
                 event_tell_one(&question->sleeper.event);
 }
 
-static void question_init(struct question *question, const char *name)
+/* Ends it without the store's answer. Only where the engine can forget. */
+static void give_up(struct question *question, int code, const char *why)
+{
+        struct engine *engine = question->client->engine;
+
+        engine->ops->inspect->forget(engine, &question->inquiry);
+        on_answered(&question->inquiry, code, why);
+}
+
+static void on_late(struct timer *timer)
+{
+        struct question *question = container_of(timer, struct question, late);
+
+        give_up(question, PAWL_UNREACHABLE, "the store did not answer within 5 s; what was asked may still be done");
+}
+
+void client_end_questions(struct pawl_client *client)
+{
+        while (!list_empty(&client->questions))
+                give_up(list_first(&client->questions, struct question, listed), PAWL_CANCELLED,
+                        "the client is being closed");
+}
+
+/* ---- the question -------------------------------------------------------------------------------------------------- */
+
+static void question_init(struct question *question, struct pawl_client *client, const char *name)
 {
         *question = (struct question){
-                .inquiry = {.name = name, .entry = on_entry, .answered = on_answered},
+                .inquiry = {.name = name, .entry = on_entry, .finding = on_finding, .answered = on_answered},
                 .sleeper = {.wanted = 1},
+                .client = client,
+                .late = {.fire = on_late},
         };
         question->last = &question->first;
         list_init(&question->sleeper.listed);
+        list_init(&question->listed);
 }
 
 static void question_free(struct question *question)
@@ -91,26 +173,49 @@ static void question_free(struct question *question)
 }
 
 /* Asks with the client locked. A code that was set before (no memory) stands. */
-static int ask(struct pawl_client *client, void (*op)(struct engine *, struct inquiry *), struct question *question)
+static int ask(void (*op)(struct engine *, struct inquiry *), struct question *question)
 {
+        struct pawl_client *client = question->client;
+
         question->sleeper.got = 0;
+        if (client->engine->ops->inspect->forget) {
+                if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + PATIENCE) != 0)
+                        return complain(client, question->code = PAWL_NO_MEMORY, NULL);
+                list_append(&client->questions, &question->listed);
+        }
         op(client->engine, &question->inquiry);
         if (!question->sleeper.got)
                 client_sleep(client, &question->sleeper);
         return question->code;
 }
 
-static int enter(pawl_client *client, uint32_t capability)
+/* What stands against asking at all; the client is locked. */
+static int check(struct pawl_client *client, uint32_t capability, struct pawl_why *why)
 {
+        if (client->closing)
+                return why_set(why, PAWL_MISUSE, "the client is being closed");
+        if (client_calls_back(client))
+                return why_set(why, PAWL_MISUSE, "a blocking call inside a callback");
+        if ((client->engine->capabilities & capability) != capability || !client->engine->ops->inspect)
+                return why_set(why, PAWL_UNSUPPORTED, "this engine cannot do that");
+        return PAWL_OK;
+}
+
+/* Everything that can be wrong with the call. Locked if, and only if, PAWL_OK. */
+static int enter(pawl_client *client, uint32_t capability, bool answerable, const char *name, bool named)
+{
+        size_t length;
         int code = client_check(client);
 
         if (code != PAWL_OK)
                 return code;
-        if (!(client->engine->capabilities & capability) || !client->engine->ops->inspect)
-                return PAWL_UNSUPPORTED;
         client_lock(client);
-        if (client_calls_back(client))
-                code = PAWL_MISUSE;
+        if (!answerable)
+                code = complain(client, PAWL_INVALID, "there is no function to give the answer to");
+        else if (named)
+                code = name_check(name, &length, &client->complaint);
+        if (code == PAWL_OK)
+                code = check(client, capability, &client->complaint);
         if (code != PAWL_OK)
                 client_unlock(client);
         return code;
@@ -126,27 +231,25 @@ static int show_lines(struct question *question, int code, pawl_entry_fn *fn, vo
         return code;
 }
 
+/* ---- the calls ----------------------------------------------------------------------------------------------------- */
+
 int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *arg)
 {
         struct question question;
-        int code;
+        int code = enter(client, PAWL_CAN_INSPECT, fn, NULL, false);
 
-        if (!fn)
-                return PAWL_INVALID;
-        code = enter(client, PAWL_CAN_INSPECT);
         if (code != PAWL_OK)
                 return code;
-        question_init(&question, or_empty(prefix));
-        code = ask(client, client->engine->ops->inspect->list, &question);
+        question_init(&question, client, or_empty(prefix));
+        code = ask(client->engine->ops->inspect->list, &question);
         client_unlock(client);
         return show_lines(&question, code, fn, arg);
 }
 
 /* One part of an answer: that it is empty says nothing about the other part. */
-static int ask_part(struct pawl_client *client, void (*op)(struct engine *, struct inquiry *),
-                    struct question *question)
+static int ask_part(void (*op)(struct engine *, struct inquiry *), struct question *question)
 {
-        int code = ask(client, op, question);
+        int code = ask(op, question);
 
         if (code == PAWL_NOT_FOUND)
                 code = question->code = PAWL_OK;
@@ -156,23 +259,17 @@ static int ask_part(struct pawl_client *client, void (*op)(struct engine *, stru
 int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
 {
         struct question question;
-        size_t length;
-        int code;
+        int code = enter(client, PAWL_CAN_INSPECT, fn, name, true);
 
-        if (!fn)
-                return PAWL_INVALID;
-        code = name_check(name, &length, NULL);
-        if (code == PAWL_OK)
-                code = enter(client, PAWL_CAN_INSPECT);
         if (code != PAWL_OK)
                 return code;
-        question_init(&question, name);
-        code = ask_part(client, client->engine->ops->inspect->show, &question);
+        question_init(&question, client, name);
+        code = ask_part(client->engine->ops->inspect->show, &question);
         if (code == PAWL_OK && client->engine->capabilities & PAWL_CAN_HISTORY)
-                code = ask_part(client, client->engine->ops->inspect->history, &question);
-        client_unlock(client);
+                code = ask_part(client->engine->ops->inspect->history, &question);
         if (code == PAWL_OK && !question.lines)
-                code = PAWL_NOT_FOUND;
+                code = complain(client, PAWL_NOT_FOUND, NULL);
+        client_unlock(client);
         return show_lines(&question, code, fn, arg);
 }
 
@@ -180,16 +277,15 @@ static int interfere(pawl_client *client, const char *name, uint32_t capability,
 {
         const struct engine_inspect *inspect;
         struct question question;
-        size_t length;
-        int code = name_check(name, &length, NULL);
+        int code = enter(client, capability, true, name, true);
 
-        if (code == PAWL_OK)
-                code = enter(client, capability);
         if (code != PAWL_OK)
                 return code;
         inspect = client->engine->ops->inspect;
-        question_init(&question, name);
-        code = ask(client, break_it ? inspect->break_ : inspect->ask, &question);
+        question_init(&question, client, name);
+        code = ask(break_it ? inspect->break_ : inspect->ask, &question);
+        if (code == PAWL_NOT_FOUND)
+                complain(client, code, NULL);
         client_unlock(client);
         question_free(&question);
         return code;
@@ -203,4 +299,39 @@ int pawl_break(pawl_client *client, const char *name)
 int pawl_ask(pawl_client *client, const char *name)
 {
         return interfere(client, name, PAWL_CAN_ASK, false);
+}
+
+/* What was found before the examination failed is worth knowing all the same. */
+int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg)
+{
+        struct question question;
+        int code = enter(client, 0, fn, NULL, false);
+
+        if (code != PAWL_OK)
+                return code;
+        question_init(&question, client, "");
+        if (client->engine->ops->inspect->examine)
+                code = ask(client->engine->ops->inspect->examine, &question);
+        else
+                code = complain(client, PAWL_UNSUPPORTED, "this engine has nothing to examine");
+        client_unlock(client);
+        for (struct line *line = question.first; line; line = line->next)
+                if (fn(&line->finding, arg) != 0)
+                        break;
+        question_free(&question);
+        return code;
+}
+
+int pawl_explain(pawl_client *client, struct pawl_why *why)
+{
+        int code = client_check(client);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!why)
+                return PAWL_INVALID;
+        client_lock(client);
+        *why = client->complaint;
+        client_unlock(client);
+        return PAWL_OK;
 }

@@ -11,12 +11,13 @@ struct slow_settings slow;
 
 enum { NAMES = 64 };
 
-enum doing { WAITING, HOLDING, RENEWING, RELEASING, CANCELLING };
+enum doing { WAITING, HOLDING, RENEWING, RELEASING, CANCELLING, ASKING };
 
 struct answer {
         struct timer timer;
         struct engine *engine;
         struct claim *claim;
+        struct inquiry *inquiry;
         int64_t sent_at;
         enum doing doing;
 };
@@ -60,15 +61,14 @@ static struct slow_name *name_of(struct slow_store *store, const struct claim *c
 
 static void arrive(struct timer *timer);
 
-static void answer_later(struct engine *engine, struct claim *claim, enum doing doing, bool mute)
+static struct answer *answer_later(struct engine *engine, struct claim *claim, enum doing doing, bool mute)
 {
-        struct answer *answer = calloc(1, sizeof(*answer));
+        struct answer *answer;
         int64_t now = loop_now(engine->host->loop);
 
-        if (mute) {
-                free(answer);
-                return;
-        }
+        if (mute)
+                return NULL;
+        answer = calloc(1, sizeof(*answer));
         answer->timer.fire = arrive;
         answer->engine = engine;
         answer->claim = claim;
@@ -76,6 +76,7 @@ static void answer_later(struct engine *engine, struct claim *claim, enum doing 
         answer->sent_at = now;
         if (loop_set(engine->host->loop, &answer->timer, now + __atomic_load_n(&slow.delay, __ATOMIC_RELAXED)) != 0)
                 abort();
+        return answer;
 }
 
 static void grant(struct slow_store *store, struct slow_name *name, struct claim *claim)
@@ -105,6 +106,10 @@ static void arrive_claim(struct slow_store *store, struct claim *claim)
         struct slow_name *name = name_of(store, claim);
         struct slow_claim *part = claim->part;
 
+        if (slow.refuse) {
+                store->engine.host->events->refused(store->engine.host->core, claim, PAWL_DENIED, "the store said no");
+                return;
+        }
         if (part->cancelled) {
                 store->engine.host->events->refused(store->engine.host->core, claim, PAWL_CANCELLED, NULL);
                 return;
@@ -146,6 +151,9 @@ static void arrive(struct timer *timer)
         case RELEASING:
                 arrive_release(store, answer->claim);
                 break;
+        case ASKING:
+                answer->inquiry->answered(answer->inquiry, PAWL_DENIED, "nobody may look");
+                break;
         default:
                 break;
         }
@@ -156,7 +164,7 @@ static int slow_open(struct engine *engine, const struct url *url, struct pawl_w
 {
         (void)url;
         (void)why;
-        engine->capabilities = PAWL_CAN_QUEUE;
+        engine->capabilities = PAWL_CAN_QUEUE | PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK;
         return PAWL_OK;
 }
 
@@ -201,6 +209,40 @@ static void slow_release(struct engine *engine, struct claim *claim)
         answer_later(engine, claim, RELEASING, slow.mute_release);
 }
 
+static void slow_ask(struct engine *engine, struct inquiry *inquiry)
+{
+        struct answer *answer = answer_later(engine, NULL, ASKING, slow.mute_inspect);
+
+        __atomic_add_fetch(&slow.inquiries, 1, __ATOMIC_RELAXED);
+        if (answer)
+                answer->inquiry = inquiry;
+}
+
+static void slow_examine(struct engine *engine, struct inquiry *inquiry)
+{
+        struct pawl_finding finding = {.severity = PAWL_WARNING, .where = "slow", .what = "it is slow", .mend = "wait"};
+
+        inquiry->finding(inquiry, &finding);
+        slow_ask(engine, inquiry);
+}
+
+static void slow_forget(struct engine *engine, struct inquiry *inquiry)
+{
+        (void)engine;
+        (void)inquiry;
+        __atomic_add_fetch(&slow.forgotten, 1, __ATOMIC_RELAXED);
+}
+
+static const struct engine_inspect slow_inspect = {
+        .list = slow_ask,
+        .show = slow_ask,
+        .history = slow_ask,
+        .break_ = slow_ask,
+        .ask = slow_ask,
+        .examine = slow_examine,
+        .forget = slow_forget,
+};
+
 const struct engine_ops slow_engine = {
         .name = "slow",
         .size = sizeof(struct slow_store),
@@ -211,4 +253,5 @@ const struct engine_ops slow_engine = {
         .cancel = slow_cancel,
         .renew = slow_renew,
         .release = slow_release,
+        .inspect = &slow_inspect,
 };

@@ -12,11 +12,15 @@ struct slow_settings {
         bool mute_acquire; /* never answers */
         bool mute_renew;
         bool mute_release;
-        bool fail_renew;   /* answers PAWL_UNREACHABLE */
+        bool fail_renew; /* answers PAWL_UNREACHABLE */
+        bool refuse;     /* every acquire, with a sentence */
+        bool mute_inspect;
         uint32_t acquires; /* counted */
         uint32_t renewals;
         uint32_t releases;
-        uint32_t held; /* at this moment */
+        uint32_t held;      /* at this moment */
+        uint32_t inquiries; /* counted */
+        uint32_t forgotten;
 };
 extern struct slow_settings slow;
 

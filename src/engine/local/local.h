@@ -664,6 +664,9 @@ void claim_look(struct local *local, struct claim *claim);
 /* The claim is no longer known. */
 void claim_forget(struct local *local, struct claim *claim);
 
+/* local_examine.c */
+void local_examine(struct engine *engine, struct inquiry *inquiry);
+
 extern const struct engine_instant local_instant;
 extern const struct engine_inspect local_inspect;
 extern const struct engine_leases local_leases;

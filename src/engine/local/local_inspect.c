@@ -345,4 +345,5 @@ const struct engine_inspect local_inspect = {
         .history = history,
         .break_ = break_lock,
         .ask = ask,
+        .examine = local_examine,
 };

@@ -15,6 +15,7 @@ extern const struct engine_ops trace_engine;
 struct trace {
         struct engine engine;
         struct engine_ops ops;         /* ours, with the optional tables that the inner engine has */
+        struct engine_inspect inspect; /* likewise with its optional operations */
         struct engine_host inner_host; /* as our host, but events come to us */
         struct engine *inner;
         struct url *inner_url;
@@ -277,6 +278,20 @@ static void pass_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
         passing->asker->entry(passing->asker, entry);
 }
 
+static void pass_finding(struct inquiry *inquiry, const struct pawl_finding *finding)
+{
+        struct passing *passing = container_of(inquiry, struct passing, inquiry);
+
+        passing->lines++;
+        passing->asker->finding(passing->asker, finding);
+}
+
+static void pass_end(struct passing *passing)
+{
+        list_remove(&passing->listed);
+        free(passing);
+}
+
 static void pass_answer(struct inquiry *inquiry, int code, const char *why)
 {
         struct passing *passing = container_of(inquiry, struct passing, inquiry);
@@ -284,8 +299,7 @@ static void pass_answer(struct inquiry *inquiry, int code, const char *why)
 
         say(passing->trace, passing->what, inquiry->name, "%s with %zu entries after %.1f us", code_name(code),
             passing->lines, us(now(passing->trace) - passing->asked_at));
-        list_remove(&passing->listed);
-        free(passing);
+        pass_end(passing);
         asker->answered(asker, code, why);
 }
 
@@ -299,7 +313,7 @@ static struct inquiry *pass(struct trace *trace, const char *what, struct inquir
                 return NULL;
         }
         *passing = (struct passing){
-                .inquiry = {.name = asker->name, .entry = pass_entry, .answered = pass_answer},
+                .inquiry = {.name = asker->name, .entry = pass_entry, .finding = pass_finding, .answered = pass_answer},
                 .asker = asker,
                 .trace = trace,
                 .what = what,
@@ -323,7 +337,24 @@ PASS_ON(show, "show")
 PASS_ON(history, "history")
 PASS_ON(break_, "break")
 PASS_ON(ask, "ask")
+PASS_ON(examine, "examine")
 #undef PASS_ON
+
+static void inspect_forget(struct engine *engine, struct inquiry *asker)
+{
+        struct trace *trace = trace_of(engine);
+
+        for (struct list *at = trace->inquiries.next; at != &trace->inquiries; at = at->next) {
+                struct passing *passing = container_of(at, struct passing, listed);
+
+                if (passing->asker != asker)
+                        continue;
+                say(trace, passing->what, asker->name, "given up after %.1f us", us(now(trace) - passing->asked_at));
+                trace->inner->ops->inspect->forget(trace->inner, &passing->inquiry);
+                pass_end(passing);
+                return;
+        }
+}
 
 static const struct engine_inspect trace_inspect = {
         .list = inspect_list,
@@ -331,6 +362,8 @@ static const struct engine_inspect trace_inspect = {
         .history = inspect_history,
         .break_ = inspect_break_,
         .ask = inspect_ask,
+        .examine = inspect_examine,
+        .forget = inspect_forget,
 };
 
 /* ---- leases: their words are secrets and are not logged ---------------------------------------------------------- */
@@ -396,6 +429,18 @@ static int open_inner(struct trace *trace, struct pawl_why *why)
         return ops->open(trace->inner, trace->inner_url, why);
 }
 
+static void take_inspect_after(struct trace *trace, const struct engine_inspect *inner)
+{
+        if (!inner)
+                return;
+        trace->inspect = trace_inspect;
+        if (!inner->examine)
+                trace->inspect.examine = NULL;
+        if (!inner->forget)
+                trace->inspect.forget = NULL;
+        trace->ops.inspect = &trace->inspect;
+}
+
 /* We are what the inner engine is: its tables, its claims, its capabilities. */
 static void take_after(struct trace *trace)
 {
@@ -404,7 +449,7 @@ static void take_after(struct trace *trace)
 
         trace->ops = trace_engine;
         trace->ops.instant = inner->ops->instant ? &trace_instant : NULL;
-        trace->ops.inspect = inner->ops->inspect ? &trace_inspect : NULL;
+        take_inspect_after(trace, inner->ops->inspect);
         trace->ops.leases = inner->ops->leases ? &trace_leases : NULL;
         trace->engine.ops = &trace->ops;
         trace->note_at = (inner->claim_size + align - 1) / align * align;
@@ -436,12 +481,8 @@ static void trace_close(struct engine *engine)
                 say(trace, "close", trace->inner_url->scheme, "done");
                 free(trace->inner);
         }
-        while (!list_empty(&trace->inquiries)) {
-                struct passing *passing = list_first(&trace->inquiries, struct passing, listed);
-
-                list_remove(&passing->listed);
-                free(passing);
-        }
+        while (!list_empty(&trace->inquiries))
+                pass_end(list_first(&trace->inquiries, struct passing, listed));
         url_free(trace->inner_url);
 }
 

@@ -124,6 +124,21 @@ static void fake_list(struct engine *engine, struct inquiry *inquiry)
         called("list"); /* never answered: closing must not leak it */
 }
 
+static void fake_examine(struct engine *engine, struct inquiry *inquiry)
+{
+        (void)engine;
+        called("examine");
+        inquiry->finding(inquiry, &(struct pawl_finding){.where = "fake", .what = "not real", .mend = ""});
+        inquiry->answered(inquiry, PAWL_OK, NULL);
+}
+
+static void fake_unask(struct engine *engine, struct inquiry *inquiry)
+{
+        (void)engine;
+        CHECK_STR(inquiry->name, "orders");
+        called("unask");
+}
+
 static int fake_word(struct engine *engine, const struct claim *claim, char *word, size_t size)
 {
         (void)engine;
@@ -158,7 +173,22 @@ static void fake_forget(struct engine *engine, struct claim *claim)
 }
 
 static const struct engine_instant fake_instant = {fake_acquire_now, fake_release_now, fake_sleep, fake_look};
-static const struct engine_inspect fake_inspect = {fake_list, fake_show, fake_show, fake_show, fake_show};
+static const struct engine_inspect fake_inspect = {
+        .list = fake_list,
+        .show = fake_show,
+        .history = fake_show,
+        .break_ = fake_show,
+        .ask = fake_show,
+        .examine = fake_examine,
+        .forget = fake_unask,
+};
+static const struct engine_inspect old_inspect = {
+        .list = fake_list,
+        .show = fake_show,
+        .history = fake_show,
+        .break_ = fake_show,
+        .ask = fake_show,
+};
 static const struct engine_leases fake_leases = {fake_word, fake_read, fake_adopt, fake_forget};
 
 #define FAKE                                                                                                           \
@@ -173,6 +203,8 @@ static const struct engine_ops full_ops = {
         .inspect = &fake_inspect,
         .leases = &fake_leases,
 };
+
+static const struct engine_ops old_ops = {FAKE, .inspect = &old_inspect};
 
 /* ---- the host before ---- */
 
@@ -399,6 +431,37 @@ TEST(a_question_and_its_answer_pass_through)
         CHECK_INT(answer, PAWL_OK);
         CHECK_HAS(lines, "show orders: PAWL_OK with 2 entries after");
         engine->ops->inspect->list(engine, &inquiry);
+        closed(engine);
+}
+
+static size_t findings;
+
+static void take_finding(struct inquiry *inquiry, const struct pawl_finding *finding)
+{
+        (void)inquiry;
+        CHECK_STR(finding->what, "not real");
+        findings++;
+}
+
+TEST(an_examination_passes_through_and_a_question_can_be_given_up)
+{
+        struct engine *engine = opened(&full_ops);
+        struct inquiry inquiry = {
+                .name = "orders", .entry = take_entry, .finding = take_finding, .answered = take_answer};
+
+        engine->ops->inspect->examine(engine, &inquiry);
+        CHECK_UINT(findings, 1);
+        CHECK_INT(answer, PAWL_OK);
+        answer = -1;
+        engine->ops->inspect->list(engine, &inquiry);
+        engine->ops->inspect->forget(engine, &inquiry);
+        CHECK_INT(answer, -1);
+        CHECK_HAS(lines, "list orders: given up after");
+        closed(engine);
+        CHECK_STR(calls, "examine list unask close ");
+        engine = opened(&old_ops);
+        CHECK(engine->ops->inspect->examine == NULL);
+        CHECK(engine->ops->inspect->forget == NULL);
         closed(engine);
 }
 

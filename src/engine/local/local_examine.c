@@ -1,0 +1,173 @@
+/* local_examine.c - is the directory fit to keep locks? What pawl doctor asks: where it lies, who may write to it, what
+ * room is left. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "local.h"
+
+/* New names and claims are refused when the disk is full: say so before. */
+#define DISK_LOW (UINT64_C(64) << 20)
+
+enum { TEXT_MAX = 4096 + 512 };
+
+static void tell(const struct local *local, struct inquiry *inquiry, enum pawl_severity severity, const char *what,
+                 const char *mend)
+{
+        struct pawl_finding finding = {.severity = severity, .where = local->path, .what = what, .mend = mend};
+
+        inquiry->finding(inquiry, &finding);
+}
+
+static void examine_storage(const struct local *local, struct inquiry *inquiry)
+{
+        if (local->on_tmpfs)
+                tell(local, inquiry, PAWL_WARNING,
+                     "the directory is in memory (tmpfs): after a reboot only the wall clock keeps tokens growing, and "
+                     "a clock that was set back lets them repeat",
+                     "export PAWL_URL=local:/var/lib/pawl");
+        else
+                tell(local, inquiry, PAWL_FINE, "the directory is on a disk: tokens grow across crashes and reboots",
+                     "");
+}
+
+/* A word that a shell reads back as it was. */
+static void quote(const char *text, char *room, size_t size)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
+        size_t at = 0;
+
+        if (text[strspn(text, plain)] == '\0') {
+                snprintf(room, size, "%s", text);
+                return;
+        }
+        room[at++] = '\'';
+        for (; *text != '\0' && at + 6 < size; text++) {
+                if (*text == '\'')
+                        at += (size_t)snprintf(room + at, size - at, "'\\''");
+                else
+                        room[at++] = *text;
+        }
+        room[at++] = '\'';
+        room[at] = '\0';
+}
+
+static void examine_sharing(const struct local *local, struct inquiry *inquiry)
+{
+        char word[2 * TEXT_MAX];
+        char what[256];
+        char mend[sizeof(word) + 32];
+        struct stat status;
+
+        if (fstat(local->directory_fd, &status) != 0) {
+                tell(local, inquiry, PAWL_DANGER, "the directory cannot be looked at any more", "");
+                return;
+        }
+        if (!local->shared_directory) {
+                tell(local, inquiry, PAWL_FINE, "only its owner may write to it", "");
+                return;
+        }
+        snprintf(what, sizeof(what),
+                 "group %u may write to it: each of its members can take, break and damage every lock in it",
+                 (unsigned)status.st_gid);
+        quote(local->path, word, sizeof(word));
+        snprintf(mend, sizeof(mend), "chmod 700 %s", word);
+        tell(local, inquiry, PAWL_ADVICE, what, mend);
+}
+
+/* Has its name still its inode? A directory that was removed and made again has other locks than ours. */
+static void examine_name(const struct local *local, struct inquiry *inquiry)
+{
+        struct stat ours;
+        struct stat named;
+
+        if (fstat(local->directory_fd, &ours) == 0 && stat(local->path, &named) == 0 && ours.st_ino == named.st_ino &&
+            ours.st_dev == named.st_dev)
+                return;
+        tell(local, inquiry, PAWL_DANGER,
+             "the directory was removed or replaced while it was in use: who opens it now shares no lock with us", "");
+}
+
+static uint32_t count_names(const struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_acquire);
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < ready && i < local->name_capacity; i++)
+                count += atomic_load(&local->names[i].used) == 1;
+        return count;
+}
+
+static uint32_t count_entries(const struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++)
+                count += entry_owner(&local->entries[i]) != 0;
+        return count;
+}
+
+static uint32_t count_processes(const struct local *local)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < local->process_capacity; i++)
+                count += atomic_load(&local->processes[i].busy) == SLOT_BUSY;
+        return count;
+}
+
+static void examine_room(const struct local *local, struct inquiry *inquiry)
+{
+        const struct {
+                const char *of;
+                uint32_t used;
+                uint32_t capacity;
+        } rooms[] = {
+                {"names", count_names(local), local->name_capacity},
+                {"claims", count_entries(local), local->entry_capacity},
+                {"clients", count_processes(local), local->process_capacity},
+        };
+        char what[256];
+        size_t at = 0;
+        bool low = false;
+
+        for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+                at += (size_t)snprintf(what + at, sizeof(what) - at, "%s%" PRIu32 " of %" PRIu32 " %s", i ? ", " : "",
+                                       rooms[i].used, rooms[i].capacity, rooms[i].of);
+                low |= rooms[i].used >= rooms[i].capacity - rooms[i].capacity / 10;
+        }
+        snprintf(what + at, sizeof(what) - at, " are in use%s",
+                 low ? ": nearly all, and new ones will be refused; use a second directory" : "");
+        tell(local, inquiry, low ? PAWL_WARNING : PAWL_FINE, what, "");
+}
+
+static void examine_disk(const struct local *local, struct inquiry *inquiry)
+{
+        struct statvfs status;
+        uint64_t left;
+        char what[256];
+
+        if (fstatvfs(local->directory_fd, &status) != 0)
+                return;
+        left = (uint64_t)status.f_bavail * status.f_frsize;
+        if (left >= DISK_LOW)
+                return;
+        snprintf(what, sizeof(what),
+                 "the disk has %" PRIu64 " MB left: new names and claims are refused when it is full", left >> 20);
+        tell(local, inquiry, PAWL_WARNING, what, "");
+}
+
+void local_examine(struct engine *engine, struct inquiry *inquiry)
+{
+        const struct local *local = local_of(engine);
+
+        examine_storage(local, inquiry);
+        examine_sharing(local, inquiry);
+        examine_name(local, inquiry);
+        examine_room(local, inquiry);
+        examine_disk(local, inquiry);
+        inquiry->answered(inquiry, PAWL_OK, NULL);
+}
