@@ -96,6 +96,8 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
                 detail("'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
                 return EXIT_DONE;
         }
+        if (!signal)
+                (void)pawl_lock_why(*lock, &why);
         pawl_release(*lock); /* also takes back a grant that crossed with the signal */
         *lock = NULL;
         return exit_status(request, name, code, &why, signal);

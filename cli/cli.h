@@ -81,8 +81,6 @@ void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* n
 void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
 /* Says why, or what the code means, and gives the exit status for the code. */
 int fail(int code, const struct pawl_why *why);
-/* The same for calls that take only a NAME: they have no why. */
-int fail_of_name(int code);
 /* Says that COMMAND cannot be executed: EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
 int cannot_run(const char *command, int error);
 
@@ -90,6 +88,8 @@ int cannot_run(const char *command, int error);
 
 /* Opens -e, else $PAWL_URL, else the embedded engine in its default directory. EXIT_DONE, or says why not. */
 int client_open(enum pawl_drive drive, pawl_client **client);
+/* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
+int fail_of_client(pawl_client *client, int code);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
 

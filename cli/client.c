@@ -5,11 +5,38 @@
 
 #include "cli.h"
 
+/* The last few warnings that were said. A store that is away says the same every second. */
+enum { SAID_MAX = 16 };
+static uint64_t said[SAID_MAX];
+static size_t said_count;
+
+/* FNV-1a: two texts that are taken for one cost a warning, no more. */
+static uint64_t fingerprint(const char *text)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+        for (; *text; text++)
+                hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+        return hash;
+}
+
+static bool said_before(const char *text)
+{
+        uint64_t hash = fingerprint(text);
+
+        for (size_t i = 0; i < said_count && i < SAID_MAX; i++)
+                if (said[i] == hash)
+                        return true;
+        said[said_count++ % SAID_MAX] = hash;
+        return false;
+}
+
 static void log_line(int level, const char *text, void *arg)
 {
         (void)level;
         (void)arg;
-        say("%s", text);
+        if (settings.verbose || !said_before(text))
+                say("%s", text);
 }
 
 /* /var/lib/pawl for root, else under XDG_STATE_HOME, which must be absolute to count (XDG base directory spec). */
@@ -76,10 +103,9 @@ static const char *options_alone(const char *url)
         return url + 6;
 }
 
-/* Warnings only with -v: the one that all engines have, a lock that is lost, is said by the commands themselves. */
 static uint32_t log_level(void)
 {
-        uint32_t level = settings.verbose ? PAWL_LOG_WARNING + settings.verbose : PAWL_LOG_ERROR;
+        uint32_t level = PAWL_LOG_WARNING + settings.verbose;
 
         return level < PAWL_LOG_TRACE ? level : PAWL_LOG_TRACE;
 }
@@ -103,4 +129,13 @@ int client_open(enum pawl_drive drive, pawl_client **client)
                          client);
         free(own_url);
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
+}
+
+int fail_of_client(pawl_client *client, int code)
+{
+        struct pawl_why why = {0};
+
+        if (code != PAWL_OK)
+                (void)pawl_explain(client, &why);
+        return fail(code, why.code == code ? &why : NULL);
 }

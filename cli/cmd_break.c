@@ -12,11 +12,14 @@ static int run(const struct command *command, int argc, char **argv)
         if (status != EXIT_DONE)
                 return status;
         code = pawl_break(client, argv[0]);
+        if (code == PAWL_NOT_FOUND) {
+                warn("nobody holds '%s'", argv[0]);
+                status = EXIT_CONFLICT;
+        } else {
+                status = fail_of_client(client, code);
+        }
         pawl_close(client);
-        if (code != PAWL_NOT_FOUND)
-                return fail_of_name(code);
-        warn("nobody holds '%s'", argv[0]);
-        return EXIT_CONFLICT;
+        return status;
 }
 
 const struct command cmd_break = {

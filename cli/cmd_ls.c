@@ -45,7 +45,7 @@ static int list(pawl_client *client, const char *prefix)
                 table_print(&table, stdout);
         }
         table_end(&table);
-        return fail(code, NULL);
+        return fail_of_client(client, code);
 }
 
 static int run(const struct command *command, int argc, char **argv)

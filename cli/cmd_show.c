@@ -65,7 +65,7 @@ static int show(pawl_client *client, const char *name)
         }
         table_end(&table);
         if (code != PAWL_NOT_FOUND)
-                return fail_of_name(code);
+                return fail_of_client(client, code);
         warn("nothing is known of '%s'", name);
         return EXIT_CONFLICT;
 }

@@ -75,14 +75,6 @@ int fail(int code, const struct pawl_why *why)
         }
 }
 
-int fail_of_name(int code)
-{
-        if (code != PAWL_INVALID)
-                return fail(code, NULL);
-        say("that is no name: it must have 1 to %d bytes of UTF-8 without control characters", PAWL_NAME_MAX);
-        return EXIT_FAILED;
-}
-
 /* Is there such a file in PATH, executable or not? */
 static bool is_in_path(const char *command)
 {

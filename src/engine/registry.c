@@ -17,6 +17,7 @@ struct row {
         const char *scheme;           /* one that ends in '+' stands before another scheme */
         const struct engine_ops *ops; /* NULL: in a module */
         const char *module;           /* pawl-MODULE.so */
+        const char *inner;            /* the module of the engines it is made of; NULL: none */
         const char *summary;
         const char *promise;
         const char *missing; /* said when the module is not there */
@@ -25,6 +26,14 @@ struct row {
 #define NOTHING "nothing: it cannot be opened here"
 #define NOT_IN_THIS_VERSION(module)                                                                                    \
         "it needs the module pawl-" module ".so, which is not installed and does not come with pawl " PAWL_VERSION
+
+#define NOT_BUILT(module)                                                                                              \
+        "it needs the module pawl-" module                                                                             \
+        ".so, which is not installed: install libhiredis-dev and libssl-dev, then build and install pawl again"
+#define REDIS_PROMISE                                                                                                  \
+        "FIFO; tokens from a counter and the server's clock: they grow although the server loses its data, unless "    \
+        "its "                                                                                                         \
+        "clock goes back; a failover to a replica may lose a lock, and the token still fences"
 
 static const struct row rows[] = {
         {
@@ -43,15 +52,28 @@ static const struct row rows[] = {
                 .missing = "it needs the module pawl-trace.so, which comes with pawl but is not installed: run make "
                            "install",
         },
+#define REDIS(scheme_, summary_)                                                                                       \
+        {                                                                                                              \
+                .scheme = scheme_, .module = "redis", .summary = summary_, .promise = REDIS_PROMISE,                   \
+                .missing = NOT_BUILT("redis"),                                                                         \
+        }
+        REDIS("redis", "one Redis server or primary"),
+        REDIS("rediss", "one Redis server or primary, through TLS"),
+        REDIS("redis+unix", "one Redis server, through its unix socket"),
+        {
+                .scheme = "redlock",
+                .module = "redlock",
+                .inner = "redis",
+                .summary = "an odd number of independent Redis servers; a majority decides",
+                .promise = "no queue; a minority of servers may fail; tokens grow as long as a majority keeps its data "
+                           "or comes back late enough; a server that lost its data is not trusted until then",
+                .missing = NOT_BUILT("redlock"),
+        },
 #define SERVER(scheme_, module_, summary_)                                                                             \
         {                                                                                                              \
                 .scheme = scheme_, .module = module_, .summary = summary_, .promise = NOTHING,                         \
                 .missing = NOT_IN_THIS_VERSION(module_),                                                               \
         }
-        SERVER("redis", "redis", "one Redis server or primary"),
-        SERVER("rediss", "redis", "one Redis server or primary, through TLS"),
-        SERVER("redis+unix", "redis", "one Redis server, through its unix socket"),
-        SERVER("redlock", "redlock", "an odd number of independent Redis servers"),
         SERVER("zk", "zookeeper", "a ZooKeeper ensemble"),
         SERVER("etcd", "etcd", "an etcd cluster"),
         SERVER("etcds", "etcd", "an etcd cluster, through TLS"),
@@ -113,7 +135,7 @@ static const char *missing(const struct row *row)
 {
         struct pawl_why why;
 
-        if (row->ops || module_open(row->module, &why))
+        if (row->ops || (module_open(row->module, &why) && (!row->inner || module_open(row->inner, &why))))
                 return NULL;
         if (why.code == PAWL_NOT_FOUND)
                 return row->missing;
