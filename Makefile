@@ -36,8 +36,9 @@ check-style: build
 	@.ci/packages build test
 	@tests/run --only style
 
-bench: build
+bench:
 	@.ci/packages build bench
+	@$(MAKE) build
 	@bench/run $(if $(ROWS),--rows $(ROWS)) $(BUILD)
 
 fuzz:

@@ -17,6 +17,8 @@ enum { TMPFS = 0x01021994, PATH_LENGTH = 256 };
 
 static char directory[PATH_LENGTH];
 static pid_t directory_of;
+static const char *build = ".";
+static bool quick;
 
 void bench_die(const char *format, ...)
 {
@@ -28,6 +30,24 @@ void bench_die(const char *format, ...)
         fputc('\n', stderr);
         va_end(args);
         exit(1);
+}
+
+void bench_begin(int argc, char **argv)
+{
+        if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], "--quick") != 0))
+                bench_die("usage: %s BUILD [--quick]", argv[0]);
+        build = argv[1];
+        quick = argc == 3;
+}
+
+const char *bench_build(void)
+{
+        return build;
+}
+
+bool bench_quick(void)
+{
+        return quick;
 }
 
 void bench_must(int code, const char *what)
@@ -73,6 +93,8 @@ void bench_on_cores(int cores, void (*part)(int cores))
         int status;
         pid_t child;
 
+        if (quick && cores > 1)
+                return;
         fflush(stdout);
         child = fork();
         if (child < 0)
@@ -86,18 +108,30 @@ void bench_on_cores(int cores, void (*part)(int cores))
                 exit(1);
 }
 
+static int rounds(void)
+{
+        return quick ? 1 : BENCH_ROUNDS;
+}
+
+static double ask(struct contender *contender)
+{
+        return contender->sample ? contender->sample(contender->arg) : -1;
+}
+
 void bench_compare(struct contender *contenders, size_t n, int samples)
 {
         double *taken = calloc(n * (size_t)samples, sizeof(*taken));
 
         if (!taken || n > BENCH_CONTENDERS_MAX)
                 bench_die("no memory for the samples");
+        if (quick)
+                samples = 1;
         for (size_t i = 0; i < n; i++)
-                contenders[i].sample(contenders[i].arg);
-        for (int round = 0; round < BENCH_ROUNDS; round++) {
+                ask(&contenders[i]);
+        for (int round = 0; round < rounds(); round++) {
                 for (int s = 0; s < samples; s++)
                         for (size_t i = 0; i < n; i++)
-                                taken[i * (size_t)samples + (size_t)s] = contenders[i].sample(contenders[i].arg);
+                                taken[i * (size_t)samples + (size_t)s] = ask(&contenders[i]);
                 for (size_t i = 0; i < n; i++)
                         contenders[i].p50[round] = bench_median(taken + i * (size_t)samples, (size_t)samples);
         }
@@ -106,19 +140,21 @@ void bench_compare(struct contender *contenders, size_t n, int samples)
 
 double bench_figure(const struct contender *contender)
 {
-        double rounds[BENCH_ROUNDS];
+        double p50[BENCH_ROUNDS];
 
-        memcpy(rounds, contender->p50, sizeof(rounds));
-        return bench_median(rounds, BENCH_ROUNDS);
+        memcpy(p50, contender->p50, sizeof(p50));
+        return bench_median(p50, (size_t)rounds());
 }
 
 double bench_ratio(const struct contender *a, const struct contender *b)
 {
-        double rounds[BENCH_ROUNDS];
+        double ratios[BENCH_ROUNDS];
 
-        for (int round = 0; round < BENCH_ROUNDS; round++)
-                rounds[round] = a->p50[round] / b->p50[round];
-        return bench_median(rounds, BENCH_ROUNDS);
+        if (!a->sample || !b->sample)
+                return -1;
+        for (int round = 0; round < rounds(); round++)
+                ratios[round] = a->p50[round] / b->p50[round];
+        return bench_median(ratios, (size_t)rounds());
 }
 
 /* Four digits are more than two runs agree on. */
@@ -131,13 +167,29 @@ static const char *figure(char *text, size_t size, double value)
         return text;
 }
 
-void bench_line(int row, const char *what, double floor, double peer, double pawl, double ratio)
+static bool reaches(double figure, const char *target)
+{
+        double limit = strtod(target + strcspn(target, "0123456789"), NULL);
+
+        if (strncmp(target, ">=", 2) == 0)
+                return figure >= limit;
+        return strncmp(target, "<=", 2) == 0 ? figure <= limit : figure < limit;
+}
+
+static const char *verdict(double pawl, double ratio, const char *target)
+{
+        if (!target || pawl < 0)
+                return "-";
+        return reaches(ratio < 0 ? pawl : ratio, target) ? "yes" : "NO";
+}
+
+void bench_line(int row, const char *what, double floor, double peer, double pawl, double ratio, const char *target)
 {
         char text[4][32];
 
-        printf("%d\t%s\t%s\t%s\t%s\t%s\n", row, what, figure(text[0], sizeof(text[0]), floor),
+        printf("%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row, what, figure(text[0], sizeof(text[0]), floor),
                figure(text[1], sizeof(text[1]), peer), figure(text[2], sizeof(text[2]), pawl),
-               figure(text[3], sizeof(text[3]), ratio));
+               figure(text[3], sizeof(text[3]), ratio), target ? target : "-", verdict(pawl, ratio, target));
         fflush(stdout);
 }
 
@@ -186,4 +238,20 @@ char *bench_url(const char *name)
 
         snprintf(url, sizeof(url), "local:%s/%s", bench_directory(), name);
         return url;
+}
+
+pawl_client *bench_open(const char *url, const struct pawl_open_options *options)
+{
+        pawl_client *client;
+        pawl_lock *lock;
+        int code = pawl_open(url, options, &client);
+
+        if (code == PAWL_NO_ENGINE) {
+                bench_note("this build has no engine for %s", url);
+                return NULL;
+        }
+        bench_must(code, url);
+        bench_must(pawl_acquire(client, "bench/first", NULL, &lock), url);
+        bench_must(pawl_release(lock), "release");
+        return client;
 }

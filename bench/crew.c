@@ -1,12 +1,15 @@
 /* crew.c - see crew.h. The parent sleeps while the crew works: it measures, it does not take part. */
 #include "crew.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +30,7 @@ void crew_start(struct crew *crew)
 {
         atomic_fetch_add(&crew->ready, 1);
         while (!atomic_load(&crew->go))
-                crew_sleep_ns(100000);
+                syscall(SYS_futex, &crew->go, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
 uint64_t crew_ask(struct crew *crew)
@@ -86,6 +89,7 @@ static void fork_members(struct crew *crew, const struct crew_job *job)
         while (atomic_load(&crew->ready) < job->size)
                 crew_sleep_ns(1000000);
         atomic_store(&crew->go, 1);
+        syscall(SYS_futex, &crew->go, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void reap_members(const struct crew_job *job)
@@ -104,13 +108,13 @@ static void measure(struct crew *crew, struct crew_job *job)
         int64_t begin;
         double seconds;
 
-        crew_sleep_ns((int64_t)(SETTLE * 1e9));
+        crew_sleep_ns((int64_t)((job->settle > 0 ? job->settle : SETTLE) * 1e9));
         begin = bench_now();
         turns = atomic_load(&crew->turns);
         changes = atomic_load(&crew->changes);
         out = atomic_load(&crew->out_of_turn);
         atomic_store(&crew->worst, 0);
-        crew_sleep_ns((int64_t)(job->seconds * 1e9));
+        crew_sleep_ns((int64_t)(bench_quick() ? job->seconds * 1e8 : job->seconds * 1e9));
         turns = atomic_load(&crew->turns) - turns;
         changes = atomic_load(&crew->changes) - changes;
         seconds = (double)(bench_now() - begin) / 1e9;

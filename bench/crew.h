@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CREW_MAX = 64 };
+enum { CREW_MAX = 1024 };
 
 /* Lies in shared memory. turns and what follows is written by whoever has the turn: the lock under test guards it. */
 struct crew {
@@ -29,7 +29,8 @@ struct crew_job {
         void (*member)(struct crew *crew, uint32_t me, void *arg);
         void *arg;
         double seconds;
-        bool batch; /* a wake-up does not preempt the one who wakes */
+        double settle; /* seconds before counting; 0: 0.05 */
+        bool batch;    /* a wake-up does not preempt the one who wakes */
         /* Filled by crew_run: the rates of the last run; turns and order of all runs together. */
         double turn_rate;
         double change_rate;

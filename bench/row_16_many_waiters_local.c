@@ -1,94 +1,21 @@
-/* row_16_many_waiters_local.c - hand-offs between asynchronous waiters of one client on one lock: 10,000 against 32.
- * Each waiter that is granted lets go at once and stands in line again. */
-#include <pawl.h>
-#include <poll.h>
+/* row_16_many_waiters_local.c - local hand-offs between asynchronous waiters of one client on one lock: 10,000 against
+ * 32. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "bench.h"
-
-enum { FEW = 32, MANY = 10000 };
-static const int64_t SAMPLE_NS = 200000000;
-
-struct line {
-        pawl_client *client;
-        uint64_t handed_off;
-        uint64_t last_token;
-};
-
-static void stand_in_line(struct line *line);
-
-static void on_granted(pawl_lock *lock, int status, void *arg)
-{
-        struct line *line = arg;
-
-        if (status == PAWL_CANCELLED) /* the client is being closed */
-                return;
-        bench_must(status, "grant");
-        if (pawl_token(lock) <= line->last_token)
-                bench_die("a token did not grow");
-        line->last_token = pawl_token(lock);
-        line->handed_off++;
-        stand_in_line(line); /* first: so the line is as long at every hand-off */
-        bench_must(pawl_release_async(lock, NULL, NULL), "release");
-}
-
-static void stand_in_line(struct line *line)
-{
-        pawl_lock *lock;
-
-        bench_must(pawl_acquire_async(line->client, "bench/line", NULL, on_granted, line, &lock), "acquire");
-}
-
-static struct line *new_line(const char *name, int waiters)
-{
-        struct line *line = calloc(1, sizeof(*line));
-
-        if (!line)
-                bench_die("no memory");
-        bench_must(pawl_open(bench_url(name), PAWL_OPEN(.drive = PAWL_DRIVE_CALLER), &line->client), "open");
-        for (int i = 0; i < waiters + 1; i++)
-                stand_in_line(line);
-        return line;
-}
-
-static double handoff_rate(void *arg)
-{
-        struct line *line = arg;
-        struct pollfd ready = {.fd = pawl_fd(line->client), .events = POLLIN};
-        uint64_t before = line->handed_off;
-        int64_t begin = bench_now(), now;
-
-        do {
-                poll(&ready, 1, 100);
-                bench_must(pawl_dispatch(line->client), "dispatch");
-                now = bench_now();
-        } while (now - begin < SAMPLE_NS);
-        return (double)(line->handed_off - before) * 1e9 / (double)(now - begin);
-}
+#include "waiters.h"
 
 static void part(int cores)
 {
-        struct contender c[] = {
-                {.name = "32 waiters", .sample = handoff_rate, .arg = new_line("few", FEW)},
-                {.name = "10,000 waiters", .sample = handoff_rate, .arg = new_line("many", MANY)},
-        };
-        char what[128];
+        char few[512];
 
-        bench_compare(c, 2, 3);
-        snprintf(what, sizeof(what), "10,000 async waiters, hand-offs/s, %d core(s); pawl/32 waiters, target >= 0.8",
-                 cores);
-        bench_line(16, what, bench_figure(&c[0]), -1, bench_figure(&c[1]), bench_ratio(&c[1], &c[0]));
-        for (int i = 0; i < 2; i++) {
-                struct line *line = c[i].arg;
-
-                pawl_close(line->client);
-                free(line);
-        }
+        snprintf(few, sizeof(few), "%s", bench_url("few"));
+        waiters_compare(few, bench_url("many"), "local", cores);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+        bench_begin(argc, argv);
         bench_on_cores(1, part);
         bench_on_cores(2, part);
         return 0;

@@ -11,8 +11,6 @@
 
 enum { SAMPLES = 60 }; /* a round; five rounds make 300 runs of each */
 
-static const char *build;
-
 /* Wall time of one run, in microseconds. */
 static double run(void *arg)
 {
@@ -46,21 +44,19 @@ static void part(int cores)
                 {.name = "pawl run", .sample = run, .arg = run_pawl},
         };
 
-        snprintf(empty, sizeof(empty), "%s/bench/empty", build);
-        snprintf(pawl, sizeof(pawl), "%s/pawl", build);
+        snprintf(empty, sizeof(empty), "%s/bench/empty", bench_build());
+        snprintf(pawl, sizeof(pawl), "%s/pawl", bench_build());
         snprintf(file, sizeof(file), "%s/flock", bench_directory());
         snprintf(url, sizeof(url), "%s", bench_url("start"));
         bench_compare(c, 3, SAMPLES);
-        snprintf(what, sizeof(what), "pawl run x true, us of wall time, %d core(s); pawl/flock(1), target <= 1.5",
-                 cores);
-        bench_line(17, what, bench_figure(&c[0]), bench_figure(&c[1]), bench_figure(&c[2]), bench_ratio(&c[2], &c[1]));
+        snprintf(what, sizeof(what), "pawl run x true, us of wall time, %d core(s); pawl/flock(1)", cores);
+        bench_line(17, what, bench_figure(&c[0]), bench_figure(&c[1]), bench_figure(&c[2]), bench_ratio(&c[2], &c[1]),
+                   "<= 1.5");
 }
 
 int main(int argc, char **argv)
 {
-        if (argc != 2)
-                bench_die("usage: row_17_start BUILD");
-        build = argv[1];
+        bench_begin(argc, argv);
         bench_on_cores(1, part);
         bench_on_cores(2, part);
         return 0;

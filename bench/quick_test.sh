@@ -1,0 +1,24 @@
+#!/bin/sh
+# quick_test.sh - the benchmark runs: a local row and a row with a server, in a moment and without a meaning.
+. "$TAP_SH"
+run=$(dirname "$0")/run
+
+if ! command -v redis-server >/dev/null; then
+        skip "missing: redis-server" "the rows of Redis run"
+        done_testing
+fi
+
+# column NUMBER PATTERN: of the first line whose row and words fit.
+column() {
+        awk -F '\t' -v n="$1" -v pattern="$2" '$1 "\t" $2 ~ pattern { print $n; exit }' "$BUILD_DIR/bench-quick.tsv"
+}
+
+ok "rows 2 and 3 run" "$run" --rows 2,3 --quick "$BUILD_DIR"
+like "they say on which machine and when" "$output" "*date*machine*versions*peers*"
+like "row 2 has a floor" "$(column 3 '^2')" "[1-9]*"
+like "row 2 has a ratio" "$(column 6 '^2')" "[0-9]*"
+like "row 3 has a floor" "$(column 3 '^3')" "[1-9]*"
+is "row 3 has its target" "$(column 7 '^3')" "<= 1.08"
+like "row 3 has a figure of pawl's, or says that it has none" "$(column 5 '^3')" "[-1-9]*"
+not_ok "a row that is not there is an error" "$run" --rows 99 --quick "$BUILD_DIR"
+done_testing
