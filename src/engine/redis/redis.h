@@ -3,8 +3,10 @@
  *   redis_open.c     the URL, and the ops table
  *   redis_wire.c     one connection: requests out, replies in, in order; the handshake; coming back after a loss
  *   redis_write.c    commands as bytes
+ *   redis_table.c    finding a claim by its uid, a queue by its name
  *   redis_claim.c    acquire, cancel, renew, release: one request of a claim at a time
  *   redis_wait.c     claims that wait: the queue of a name, grants that are pushed, looking again
+ *   redis_ghost.c    what was given up without an answer, to be cleaned up behind the caller
  *   redis_inspect.c  list, show, history, break, ask
  *   redis_lease.c    leases as words
  *   redis_examine.c  what pawl doctor asks
@@ -12,13 +14,12 @@
 #ifndef PAWL_REDIS_H
 #define PAWL_REDIS_H
 
-#include <hiredis/read.h>
 #include <hiredis/hiredis.h>
 
 #include "../../base/list.h"
 #include "../../net/net.h"
 #include "../engine.h"
-#include "scripts.h" /* made from scripts/ at build time: enum script, script_list */
+#include "engine/redis/scripts.h" /* made from scripts/ at build time: enum script, script_list */
 
 struct redis;
 struct wire;
@@ -38,24 +39,30 @@ struct ask {
         bool whole; /* send the script, not its digest */
 };
 
+/* A request of the connection itself. */
+struct hello {
+        struct ask ask;
+        struct wire *wire;
+};
+
 struct wire {
         struct net net; /* first */
         struct redis *redis;
-        const char *called; /* "commands" or "news": for the log */
         redisReader *reader;
-        struct list asked;     /* sent, in the order of their replies */
-        struct ask hello;      /* the handshake */
-        struct timer overdue;  /* the first of asked is not answered in time */
-        struct timer again;    /* connect again */
+        struct list asked;    /* sent, in the order of their replies */
+        struct hello hello[2]; /* the handshake: AUTH, SELECT */
+        struct timer overdue; /* is the first of asked answered in time? */
+        struct timer again;   /* connect again */
         struct net_backoff backoff;
-        bool ready;            /* the handshake is done */
-        bool wanted;           /* connect, and stay connected */
-        bool ever;             /* it was ready once */
-        struct pawl_why why;   /* why it is not ready */
-        int64_t lost_at;       /* since when */
-        void (*up)(struct wire *);   /* ready */
-        void (*down)(struct wire *); /* no longer, or a try has failed: wire->why */
-        void (*push)(struct wire *, const redisReply *reply); /* news: what nobody asked for */
+        size_t written;      /* bytes of the command being written */
+        size_t unsaid;       /* hellos not yet answered */
+        int64_t lost_at;     /* since when it is not ready, if it ever was */
+        bool news;           /* the connection that is told what happens; the other one carries commands */
+        bool ready;          /* the handshake is done */
+        bool ever;           /* it was ready once */
+        bool wanted;         /* connect, and stay connected */
+        bool dry;            /* no memory for the command being written */
+        struct pawl_why why; /* why it is not ready */
 };
 
 /* Asks. Only while ready; PAWL_OK, or an error and it is not asked. Sends at once if nothing is under way; otherwise with
@@ -65,18 +72,17 @@ int wire_ask(struct wire *wire, struct ask *ask);
 void wire_forget(struct wire *wire, struct ask *ask);
 /* Makes sure that it is connected, or being connected. */
 void wire_want(struct wire *wire);
-void wire_init(struct wire *wire, struct redis *redis, const char *called);
+/* 0 or an errno. */
+int wire_init(struct wire *wire, struct redis *redis, bool news);
 void wire_close(struct wire *wire);
+void wire_be_ready(struct wire *wire); /* the news are subscribed */
 /* What an error reply means: a PAWL_ code and a sentence. */
 int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_why *why);
+/* Is it a state of the server that passes, such as loading its data? */
+bool wire_passes(const struct pawl_why *why);
 
 /* redis_write.c: begin with the number of words, then exactly so many of the others. They write into the connection's
  * buffer; the first that finds no memory makes write_end say so and takes back what was written. */
-struct writer {
-        struct wire *wire;
-        char *at;
-        size_t room;
-};
 void write_begin(struct wire *wire, size_t words);
 void write_text(struct wire *wire, const char *text);
 void write_bytes(struct wire *wire, const void *bytes, size_t size);
@@ -86,5 +92,203 @@ void write_script(struct wire *wire, const struct ask *ask, enum script script, 
 /* prefix and name as one word. */
 void write_key(struct wire *wire, const char *prefix, const char *name, size_t length);
 int write_end(struct wire *wire);
+
+/* ---- claims ---------------------------------------------------------------------------------------------------- */
+
+/* Chained by hash; grows when it can. The user's struct holds the link and compares. */
+struct link {
+        struct link *next;
+        uint64_t hash;
+};
+struct table {
+        struct link **rooms;
+        size_t size, count;
+};
+int table_init(struct table *table); /* PAWL_OK or PAWL_NO_MEMORY */
+void table_free(struct table *table);
+void table_add(struct table *table, struct link *link, uint64_t hash);
+void table_remove(struct table *table, struct link *link);
+struct link *table_first(const struct table *table, uint64_t hash); /* then link->next, comparing the hash too */
+uint64_t table_hash(const void *bytes, size_t size);
+
+/*   PARKED --> ASKING --> HELD --> RELEASING --> (released)
+ *     ^          |  '--> WAITING --> CONFIRMING --> HELD
+ *     |          '-----> UNHEARD --> ASKING            (busy, and the news are not connected yet)
+ *     '--- from ASKING, CONFIRMING, RELEASING, CANCELLING when the connection is lost: asked again, which is safe
+ *   all before HELD --> CANCELLING --> (refused) */
+enum claim_state { PARKED, ASKING, UNHEARD, WAITING, CONFIRMING, HELD, RELEASING, CANCELLING, ADOPTING };
+
+struct waitlist;
+struct renewal;
+
+/* The engine's part of a claim. At most one request of a claim is under way, so that none overtakes another. */
+struct part {
+        struct ask ask;
+        struct list listed; /* redis->parked, redis->unheard, or its waitlist's claims */
+        struct link link;   /* in redis->claims, by uid */
+        struct claim *claim;
+        struct redis *redis;
+        uint64_t uid[2]; /* the claim's, or that of the lease it took up */
+        uint64_t token;
+        union {
+                struct { /* until it is held */
+                        struct waitlist *waitlist;
+                        uint64_t ticket;
+                        int64_t asked_at; /* when it last asked and was told to wait */
+                        int64_t tried_at; /* since when */
+                };
+                struct { /* while it is held */
+                        struct renewal *renewal; /* under way, with this claim in it */
+                        size_t place;
+                };
+                int64_t until; /* while it is given back: afterwards that is pointless */
+        };
+        uint32_t pushed_lease; /* ms: granted by a push that came before the reply; 0: not */
+        uint8_t state;         /* enum claim_state */
+        uint8_t want;          /* what to ask for when it is parked: ASKING, RELEASING or CANCELLING */
+        bool known;            /* to the engine: from acquire until it is told */
+        bool cancelled;        /* when the reply is there */
+        bool doubtful;         /* asked before, and the reply was lost */
+        bool waits;            /* its request makes it stand in line */
+        bool asking_history;   /* a release that found nothing: was it ours? */
+};
+
+enum { RENEW_AT_ONCE = 500 };
+struct renewal {
+        struct ask ask;
+        struct redis *redis;
+        struct list listed;
+        size_t count, written;
+        struct part *parts[]; /* NULL: released meanwhile */
+};
+
+/* The claims of this client that wait for one name. */
+struct waitlist {
+        struct ask ask;
+        struct link link; /* in redis->waitlists, by name */
+        struct list listed;
+        struct list claims; /* in the order of their tickets, more or less */
+        struct timer timer; /* look again */
+        struct redis *redis;
+        char *holder;   /* the holder's value when it last looked, or NULL */
+        uint64_t *sent; /* the uids of the look that is under way */
+        size_t sent_count;
+        struct list *next; /* of a look at all of them: where it goes on; NULL: only the first is looked at */
+        uint32_t looks;
+        bool looking;
+        bool all; /* look at all of them, next time */
+        size_t name_length;
+        char name[];
+};
+
+/* Something that may be left at the server although its caller was told that it failed. */
+struct ghost {
+        struct ask ask;
+        struct list listed;
+        struct redis *redis;
+        int64_t until;
+        bool asked;
+        size_t key_length;
+        size_t record_length;
+        char text[]; /* key, then record */
+};
+
+struct redis {
+        struct engine engine; /* first */
+        struct wire commands;
+        struct wire news;
+        struct net_target target;
+        struct net_tls *tls;
+        char *where; /* for sentences: host:port, or the socket */
+        char *host, *path, *user, *password, *prefix, *owner; /* owner: encoded */
+        size_t prefix_length;
+        char *queue_prefix; /* "pawl:queue:" and the prefix */
+        char *fence_key, *past_key, *channel;
+        char client[17];
+        char history[12]; /* how many past owners are kept, as text */
+        int64_t database;
+        int64_t timeout;
+        struct list parked;  /* claims with something to ask as soon as there is a connection */
+        struct list unheard; /* busy, and to wait as soon as the news are connected */
+        struct list queues;  /* of struct waitlist */
+        struct list renewals;
+        struct list ghosts;
+        struct list questions; /* redis_inspect.c */
+        struct table claims;
+        struct table waitlists;
+        size_t known; /* claims */
+        struct ask check; /* of the server's settings, once */
+        bool checked;
+        struct timer retry;          /* ask again what the server could not do at the moment */
+        struct redis_member *member; /* redis_member.c; NULL: not one of a quorum */
+        void (*member_news)(struct redis *redis, const redisReply *reply); /* of other channels than our own */
+};
+
+static inline struct redis *redis_of(struct engine *engine)
+{
+        return (struct redis *)(void *)engine;
+}
+static inline struct part *part_of(const struct claim *claim)
+{
+        return claim->part;
+}
+static inline int64_t redis_now(const struct redis *redis)
+{
+        return loop_now(redis->engine.host->loop);
+}
+
+void claim_acquire(struct engine *engine, struct claim *claim);
+void claim_cancel(struct engine *engine, struct claim *claim);
+void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
+void claim_release(struct engine *engine, struct claim *claim);
+/* Takes a claim in hand; takes it out of everything: the engine has forgotten it. */
+void claim_know(struct redis *redis, struct claim *claim, const uint64_t uid[2]);
+void claim_forget(struct part *part);
+void claim_told(struct part *part, uint64_t token, int64_t sent_at); /* granted: tells it, or gives it up */
+void claim_refuse(struct part *part, int code, const char *why);
+void claim_park(struct part *part, enum claim_state want);
+void claim_confirm(struct part *part);
+void claim_broken(struct part *part);
+void lease_ask(struct part *part);
+struct part *claim_find(struct redis *redis, const uint64_t uid[2]);
+/* The connections came up, or did not. */
+void claims_up(struct redis *redis);
+void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready);
+void claims_heard(struct redis *redis); /* news are connected */
+void claims_unheard(struct redis *redis, const struct pawl_why *why, bool was_ready);
+void claims_retry(struct timer *timer);
+void claims_free(struct redis *redis);
+
+/* The four keys of most scripts: the lock, its queue, the counter, the history. */
+enum { LOCK_KEYS = 4 };
+void write_lock_keys(struct wire *wire, const char *name, size_t length);
+void write_record(struct wire *wire, const struct part *part);
+enum { RECORD_MAX = 32 + 17 + 20 + 20 + 2 + 11 + 2 + 21 + 3 * PAWL_OWNER_MAX + 3 * PAWL_NOTE_MAX + 8 };
+size_t record_make(const struct part *part, char *record);
+void uid_text(const uint64_t uid[2], char text[33]);
+bool uid_read(const char *text, uint64_t uid[2]);
+
+/* redis_wait.c */
+int wait_begin(struct part *part, int64_t look_in_ms, bool foreign, const char *holder, size_t holder_length);
+void wait_end(struct part *part); /* it does not wait any more, for whatever reason */
+void wait_granted(struct part *part, uint64_t token, int64_t lease_ms);
+void wait_look_all(struct redis *redis);
+void wait_refuse_all(struct redis *redis, const struct pawl_why *why);
+void wait_free(struct redis *redis);
+void news_told(struct wire *wire, const redisReply *reply);
+
+/* redis_ghost.c: remembers to clean up after claim. Without memory the lease has to do it. */
+void ghost_of_part(const struct part *part);
+void ghost_of_uid(struct redis *redis, const char *uid, const char *key, size_t key_length);
+void ghosts_up(struct redis *redis);
+void ghosts_down(struct redis *redis);
+void ghosts_free(struct redis *redis);
+
+extern const struct engine_inspect redis_inspect;
+extern const struct engine_leases redis_leases;
+void inspect_up(struct redis *redis);
+void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready);
+void inspect_free(struct redis *redis);
+void check_server(struct redis *redis);
 
 #endif

@@ -1,0 +1,167 @@
+/* redis_lease.c - leases that outlive their process, as words: r1.UID.TTL.NAME, the uid being 128 random bits, the name in
+ * base64url. Whoever knows the word may renew and release; nobody can guess it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../base/name.h"
+#include "redis.h"
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static void encode(const char *bytes, size_t length, char *out)
+{
+        const unsigned char *at = (const unsigned char *)bytes;
+        uint32_t bits = 0;
+        int count = 0;
+
+        for (size_t i = 0; i < length; i++) {
+                bits = bits << 8 | at[i];
+                for (count += 8; count >= 6; count -= 6)
+                        *out++ = letters[bits >> (count - 6) & 63];
+        }
+        if (count)
+                *out++ = letters[bits << (6 - count) & 63];
+        *out = '\0';
+}
+
+/* False unless it is exactly what encode makes of a name. */
+static bool decode(const char *text, char *name)
+{
+        char again[2 * PAWL_NAME_MAX];
+        uint32_t bits = 0;
+        size_t length = 0;
+        int count = 0;
+
+        for (const char *at = text; *at; at++) {
+                const char *letter = strchr(letters, *at);
+
+                if (!letter || length == PAWL_NAME_MAX)
+                        return false;
+                bits = bits << 6 | (uint32_t)(letter - letters);
+                count += 6;
+                if (count >= 8) {
+                        count -= 8;
+                        name[length++] = (char)(bits >> count & 255);
+                }
+        }
+        name[length] = '\0';
+        encode(name, length, again);
+        return strcmp(again, text) == 0;
+}
+
+static int word(struct engine *engine, const struct claim *claim, char *text, size_t size)
+{
+        const struct part *part = part_of(claim);
+        char name[2 * PAWL_NAME_MAX], uid[33];
+        int length;
+
+        (void)engine;
+        if (part->state != HELD || !claim->detached)
+                return PAWL_MISUSE;
+        encode(claim->name, claim->name_length, name);
+        uid_text(part->uid, uid);
+        length = snprintf(text, size, "r1.%s.%lld.%s", uid, (long long)(claim->ttl / MS), name);
+        return length > 0 && (size_t)length < size ? PAWL_OK : PAWL_INVALID;
+}
+
+static bool parse(const char *text, uint64_t uid[2], int64_t *ttl, char *name)
+{
+        char *end;
+
+        if (strncmp(text, "r1.", 3) != 0 || strlen(text) < 38 || !uid_read(text + 3, uid) || text[35] != '.')
+                return false;
+        if (text[36] < '1' || text[36] > '9')
+                return false;
+        *ttl = strtoll(text + 36, &end, 10);
+        if (*end != '.' || end - (text + 36) > 15)
+                return false;
+        *ttl *= MS;
+        return decode(end + 1, name);
+}
+
+static int read_word(struct engine *engine, const char *text, char *name, int64_t *ttl, struct pawl_why *why)
+{
+        uint64_t uid[2];
+        size_t length;
+
+        (void)engine;
+        if (!parse(text, uid, ttl, name) || name_check(name, &length, NULL) != PAWL_OK || *ttl < 50 * MS)
+                return why_set(why, PAWL_INVALID, "that is not a lease of this engine");
+        return PAWL_OK;
+}
+
+static int write_adopt(struct ask *ask, struct wire *wire)
+{
+        const struct part *part = container_of(ask, struct part, ask);
+        char uid[33];
+
+        uid_text(part->uid, uid);
+        write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 4);
+        write_lock_keys(wire, part->claim->name, part->claim->name_length);
+        write_text(wire, uid);
+        write_number(wire, part->claim->ttl / MS);
+        write_bytes(wire, part->redis->prefix, part->redis->prefix_length);
+        write_text(wire, part->redis->history);
+        return write_end(wire);
+}
+
+static void adopt_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        struct part *part = container_of(ask, struct part, ask);
+        int64_t left;
+
+        if (!reply && !part->redis->commands.ready && !part->cancelled) {
+                claim_park(part, ADOPTING);
+        } else if (!reply) {
+                claim_refuse(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
+        } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+                   reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[1]->type != REDIS_REPLY_INTEGER) {
+                claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
+        } else if (part->cancelled) {
+                claim_refuse(part, PAWL_CANCELLED, NULL);
+        } else {
+                left = reply->element[1]->integer * MS;
+                claim_told(part, (uint64_t)reply->element[0]->integer, ask->sent_at + left - part->claim->ttl);
+        }
+}
+
+void lease_ask(struct part *part)
+{
+        part->ask.write = write_adopt;
+        part->ask.answered = adopt_answered;
+        part->state = ADOPTING;
+        if (wire_ask(&part->redis->commands, &part->ask) != PAWL_OK)
+                claim_park(part, ADOPTING);
+}
+
+static void adopt(struct engine *engine, struct claim *claim, const char *text)
+{
+        struct redis *redis = redis_of(engine);
+        char name[PAWL_NAME_MAX + 1];
+        uint64_t uid[2];
+        int64_t ttl;
+
+        claim_know(redis, claim, claim->uid);
+        if (!parse(text, uid, &ttl, name) || strcmp(name, claim->name) != 0) {
+                claim_refuse(part_of(claim), PAWL_LOST, NULL);
+                return;
+        }
+        claim_forget(part_of(claim));
+        claim_know(redis, claim, uid);
+        part_of(claim)->tried_at = redis_now(redis);
+        lease_ask(part_of(claim));
+}
+
+static void forget(struct engine *engine, struct claim *claim)
+{
+        (void)engine;
+        claim_forget(part_of(claim));
+}
+
+const struct engine_leases redis_leases = {
+        .word = word,
+        .read = read_word,
+        .adopt = adopt,
+        .forget = forget,
+};

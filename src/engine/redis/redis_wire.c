@@ -1,0 +1,419 @@
+/* redis_wire.c - one connection: requests out, replies in, in their order; the handshake; coming back after a loss. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis.h"
+
+static struct wire *wire_of(struct net *net)
+{
+        return container_of(net, struct wire, net);
+}
+
+/* ---- what replies mean ------------------------------------------------------------------------------------------- */
+
+/* Error replies begin with a word. passes: the server will be well again by itself. */
+static const struct meaning {
+        const char *word;
+        int code;
+        bool passes;
+        const char *text;
+} meanings[] = {
+        {"NOAUTH", PAWL_DENIED, false, "it wants a password: give one in the URL, or with passfile="},
+        {"WRONGPASS", PAWL_DENIED, false, "it refuses the user or the password"},
+        {"NOPERM", PAWL_DENIED, false, "the user may not do that there"},
+        {"READONLY", PAWL_UNREACHABLE, true, "it is a read-only replica: locks need the primary"},
+        {"LOADING", PAWL_UNREACHABLE, true, "it is still loading its data"},
+        {"MASTERDOWN", PAWL_UNREACHABLE, true, "it is a replica without its primary"},
+        {"NOREPLICAS", PAWL_UNREACHABLE, true, "it has fewer replicas than it is told to write with"},
+        {"BUSY", PAWL_UNREACHABLE, true, "it is busy with somebody's long script"},
+        {"OOM", PAWL_FULL, false, "it has no memory left for data (maxmemory)"},
+        {"MISCONF", PAWL_FULL, false, "it cannot save its data and refuses to write"},
+        {"MOVED", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
+        {"ASK", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
+        {"CROSSSLOT", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
+        {"CLUSTERDOWN", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
+        {"WRONGTYPE", PAWL_CORRUPT, false, "a key of that name is there and is not a lock"},
+        {"DENIED", PAWL_DENIED, false, "it is in protected mode and does not serve us"},
+};
+
+static const struct meaning *meaning_of(const char *text)
+{
+        size_t length = strcspn(text, " \r\n");
+
+        for (size_t i = 0; i < sizeof(meanings) / sizeof(*meanings); i++)
+                if (strlen(meanings[i].word) == length && memcmp(meanings[i].word, text, length) == 0)
+                        return &meanings[i];
+        return NULL;
+}
+
+/* An error inside a script comes with the script's name before or after; the word may be anywhere. */
+static const struct meaning *find_meaning(const char *text)
+{
+        const struct meaning *meaning = meaning_of(text);
+
+        for (const char *at = text; !meaning && (at = strpbrk(at, " :-")) != NULL;)
+                meaning = meaning_of(++at);
+        return meaning;
+}
+
+int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_why *why)
+{
+        const char *where = redis->where;
+        const struct meaning *meaning = find_meaning(reply->str);
+
+        if (meaning)
+                return why_set(why, meaning->code, "%s: %s (%.100s)", where, meaning->text, reply->str);
+        if (strstr(reply->str, "max number of clients"))
+                return why_set(why, PAWL_UNREACHABLE, "%s: it has as many clients as it takes (maxclients)", where);
+        if (strstr(reply->str, "unknown command"))
+                return why_set(why, PAWL_UNSUPPORTED, "%s: it is too old, or a command is switched off: %.200s", where,
+                               reply->str);
+        return why_set(why, PAWL_SYSTEM, "%s: it says: %.300s", where, reply->str);
+}
+
+bool wire_passes(const struct pawl_why *why)
+{
+        return why->code == PAWL_UNREACHABLE;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static void watch_time(struct wire *wire)
+{
+        const struct ask *first;
+
+        if (wire->overdue.at != NEVER || list_empty(&wire->asked))
+                return;
+        first = list_first(&wire->asked, struct ask, listed);
+        loop_set(wire->net.loop, &wire->overdue, first->sent_at + wire->redis->timeout); /* moving: cannot fail */
+}
+
+/* The timer is not moved with each request: it fires, finds that all is well, and goes on from there. */
+static void overdue(struct timer *timer)
+{
+        struct wire *wire = container_of(timer, struct wire, overdue);
+        struct loop *loop = wire->net.loop;
+        const struct ask *first;
+
+        loop_set(loop, timer, NEVER); /* at once, while the heap still has the room it left: cannot fail */
+        if (list_empty(&wire->asked))
+                return;
+        first = list_first(&wire->asked, struct ask, listed);
+        if (loop_now(loop) < first->sent_at + wire->redis->timeout)
+                watch_time(wire);
+        else
+                net_fail(&wire->net, PAWL_UNREACHABLE, "%s: no answer for %lld ms", wire->redis->where,
+                         (long long)(wire->redis->timeout / MS));
+}
+
+static int send_ask(struct wire *wire, struct ask *ask)
+{
+        bool idle = list_empty(&wire->asked);
+        int code;
+
+        ask->sent_at = loop_now(wire->net.loop);
+        code = ask->write(ask, wire);
+        if (code != PAWL_OK)
+                return code;
+        list_append(&wire->asked, &ask->listed);
+        watch_time(wire);
+        if (idle) /* else the next reply takes along what was written meanwhile */
+                net_flush(&wire->net);
+        return PAWL_OK;
+}
+
+int wire_ask(struct wire *wire, struct ask *ask)
+{
+        ask->whole = false;
+        if (!wire->ready)
+                return PAWL_UNREACHABLE;
+        return send_ask(wire, ask);
+}
+
+/* Somebody must be there when the reply comes. */
+static void nobody_hears(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        (void)reply;
+        (void)why;
+        free(ask);
+}
+
+void wire_forget(struct wire *wire, struct ask *ask)
+{
+        struct ask *stand_in = calloc(1, sizeof(*stand_in));
+
+        if (!stand_in) { /* replies could no longer be told apart */
+                list_remove(&ask->listed);
+                net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+                return;
+        }
+        stand_in->answered = nobody_hears;
+        stand_in->sent_at = ask->sent_at;
+        list_append(ask->listed.next, &stand_in->listed); /* before the next: in its place */
+        list_remove(&ask->listed);
+}
+
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
+
+static bool is_noscript(const redisReply *reply)
+{
+        return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0;
+}
+
+static void answer(struct wire *wire, const redisReply *reply)
+{
+        struct ask *ask = list_first(&wire->asked, struct ask, listed);
+        struct pawl_why why;
+
+        list_remove(&ask->listed);
+        if (is_noscript(reply) && !ask->whole && ask->write) {
+                ask->whole = true;
+                if (send_ask(wire, ask) == PAWL_OK)
+                        return;
+                why_set(&why, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+                ask->answered(ask, NULL, &why);
+        } else if (reply->type == REDIS_REPLY_ERROR) {
+                wire_error(reply, wire->redis, &why);
+                ask->answered(ask, NULL, &why);
+        } else {
+                ask->answered(ask, reply, NULL);
+        }
+}
+
+static void take(struct wire *wire, const redisReply *reply)
+{
+        if (wire->news && reply->type == REDIS_REPLY_ARRAY) {
+                news_told(wire, reply);
+        } else if (!list_empty(&wire->asked)) {
+                answer(wire, reply);
+        } else if (reply->type == REDIS_REPLY_ERROR) { /* not asked: it does not want us */
+                struct pawl_why why;
+
+                wire_error(reply, wire->redis, &why);
+                net_fail(&wire->net, why.code, "%s", why.text);
+        } else {
+                net_fail(&wire->net, PAWL_UNREACHABLE, "%s: a reply to nothing: it does not speak the Redis protocol",
+                         wire->redis->where);
+        }
+}
+
+static void heard(struct net *net, const char *data, size_t size)
+{
+        struct wire *wire = wire_of(net);
+        void *reply = NULL;
+        int status = redisReaderFeed(wire->reader, data, size);
+
+        while (status == REDIS_OK && !net->failing && net->state == NET_UP) {
+                status = redisReaderGetReply(wire->reader, &reply);
+                if (status != REDIS_OK || !reply)
+                        break;
+                take(wire, reply);
+                freeReplyObject(reply);
+                reply = NULL;
+        }
+        if (status == REDIS_ERR && wire->reader->err == REDIS_ERR_OOM)
+                net_fail(net, PAWL_NO_MEMORY, "%s: no memory for a reply", wire->redis->where);
+        else if (status == REDIS_ERR)
+                net_fail(net, PAWL_UNREACHABLE, "%s: what answers there does not speak the Redis protocol",
+                         wire->redis->where);
+        if (net->state == NET_UP && net_unsent(net))
+                net_flush(net);
+}
+
+/* ---- the handshake ----------------------------------------------------------------------------------------------- */
+
+void wire_be_ready(struct wire *wire)
+{
+        wire->ready = true;
+        wire->ever = true;
+        net_backoff_reset(&wire->backoff);
+        if (wire->news)
+                claims_heard(wire->redis);
+        else
+                claims_up(wire->redis);
+}
+
+static void subscribe(struct wire *wire)
+{
+        write_begin(wire, 2);
+        write_text(wire, "SUBSCRIBE");
+        write_text(wire, wire->redis->channel);
+        if (write_end(wire) == PAWL_OK)
+                net_flush(&wire->net);
+        else
+                net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+}
+
+static void greeted(struct wire *wire)
+{
+        if (wire->news)
+                subscribe(wire); /* ready when that is confirmed */
+        else
+                wire_be_ready(wire);
+}
+
+static void hello_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct hello, ask)->wire;
+
+        if (!reply)
+                net_fail(&wire->net, why->code, "%s", why->text);
+        else if (--wire->unsaid == 0)
+                greeted(wire);
+}
+
+static int write_auth(struct ask *ask, struct wire *wire)
+{
+        const struct redis *redis = wire->redis;
+
+        (void)ask;
+        write_begin(wire, redis->user ? 3 : 2);
+        write_text(wire, "AUTH");
+        if (redis->user)
+                write_text(wire, redis->user);
+        write_text(wire, redis->password ? redis->password : "");
+        return write_end(wire);
+}
+
+static int write_select(struct ask *ask, struct wire *wire)
+{
+        (void)ask;
+        write_begin(wire, 2);
+        write_text(wire, "SELECT");
+        write_number(wire, wire->redis->database);
+        return write_end(wire);
+}
+
+static void say_hello(struct wire *wire, int (*write)(struct ask *, struct wire *))
+{
+        struct hello *hello = &wire->hello[wire->unsaid++];
+
+        *hello = (struct hello){.ask = {.write = write, .answered = hello_answered}, .wire = wire};
+        if (send_ask(wire, &hello->ask) != PAWL_OK)
+                net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+}
+
+static void up(struct net *net)
+{
+        struct wire *wire = wire_of(net);
+        const struct redis *redis = wire->redis;
+
+        wire->reader = redisReaderCreate();
+        if (!wire->reader) {
+                net_fail(net, PAWL_NO_MEMORY, "%s: no memory", redis->where);
+                return;
+        }
+        wire->reader->maxbuf = 16 * 1024; /* keep that much when idle */
+        wire->unsaid = 0;
+        if (redis->password || redis->user)
+                say_hello(wire, write_auth);
+        if (redis->database && !net->failing)
+                say_hello(wire, write_select);
+        if (wire->unsaid == 0)
+                greeted(wire);
+        else
+                net_flush(net);
+}
+
+/* ---- losing it, and coming back ----------------------------------------------------------------------------------- */
+
+static void drop_reader(struct wire *wire)
+{
+        if (wire->reader)
+                redisReaderFree(wire->reader);
+        wire->reader = NULL;
+}
+
+static void answer_all(struct wire *wire, const struct pawl_why *why)
+{
+        struct list asked;
+
+        list_init(&asked);
+        list_splice(&asked, &wire->asked);
+        while (!list_empty(&asked)) {
+                struct ask *ask = list_first(&asked, struct ask, listed);
+
+                list_remove(&ask->listed);
+                if (ask->answered != hello_answered)
+                        ask->answered(ask, NULL, why);
+        }
+}
+
+static void down(struct net *net, const struct pawl_why *why)
+{
+        struct wire *wire = wire_of(net);
+        struct redis *redis = wire->redis;
+        bool was_ready = wire->ready;
+
+        drop_reader(wire);
+        wire->why = *why;
+        wire->ready = false;
+        if (was_ready)
+                wire->lost_at = redis_now(redis);
+        answer_all(wire, &wire->why);
+        if (wire->news)
+                claims_unheard(redis, &wire->why, was_ready);
+        else
+                claims_down(redis, &wire->why, was_ready);
+        if (wire->wanted && net->state == NET_DOWN)
+                loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
+}
+
+static void connect_again(struct timer *timer)
+{
+        struct wire *wire = container_of(timer, struct wire, again);
+
+        loop_set(wire->net.loop, timer, NEVER);
+        if (wire->wanted && wire->net.state == NET_DOWN)
+                wire_want(wire);
+}
+
+void wire_want(struct wire *wire)
+{
+        struct pawl_why why;
+
+        wire->wanted = true;
+        if (wire->net.state != NET_DOWN || wire->again.at != NEVER)
+                return;
+        if (net_connect(&wire->net, wire->redis->timeout, &why) != PAWL_OK) {
+                wire->why = why;
+                loop_set(wire->net.loop, &wire->again,
+                         redis_now(wire->redis) + net_backoff(&wire->backoff, wire->net.loop));
+        }
+}
+
+static const struct net_events net_events = {.up = up, .heard = heard, .down = down};
+
+/* Both timers are set from now on, if only to NEVER: moving a set timer cannot fail. */
+int wire_init(struct wire *wire, struct redis *redis, bool news)
+{
+        struct loop *loop = redis->engine.host->loop;
+
+        wire->redis = redis;
+        wire->news = news;
+        list_init(&wire->asked);
+        wire->overdue.fire = overdue;
+        wire->again.fire = connect_again;
+        net_init(&wire->net, loop, &net_events, &redis->target);
+        if (loop_set(loop, &wire->overdue, NEVER) != 0 || loop_set(loop, &wire->again, NEVER) != 0)
+                return ENOMEM;
+        return 0;
+}
+
+void wire_close(struct wire *wire)
+{
+        if (!wire->redis)
+                return;
+        loop_unset(wire->net.loop, &wire->overdue);
+        loop_unset(wire->net.loop, &wire->again);
+        net_close(&wire->net);
+        drop_reader(wire);
+        while (!list_empty(&wire->asked)) {
+                struct ask *ask = list_first(&wire->asked, struct ask, listed);
+
+                list_remove(&ask->listed);
+                if (ask->answered == nobody_hears)
+                        free(ask);
+        }
+}

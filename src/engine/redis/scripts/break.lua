@@ -1,0 +1,35 @@
+-- break.lua: cuts the holders off, tells them, and hands the lock on.
+-- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the namespace; how many past owners are kept.
+-- Returns how many were cut off.
+local lock, queue, fence, past, space, keep = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
+--include common.lua
+
+local cut, delay = 0, 0
+local function cut_off(value)
+        local uid, client, wanted = string.match(value, '^(%x+) (%x+) %d+ (%d+) ')
+        remember(value, 'broken')
+        redis.call('PUBLISH', 'pawl:news:' .. space .. client, 'broken ' .. uid)
+        delay = math.max(delay, tonumber(wanted))
+        cut = cut + 1
+end
+
+look()
+if holder.kind == 'one' then
+        cut_off(holder.value)
+elseif holder.kind == 'many' then
+        for _, value in ipairs(redis.call('HVALS', who)) do
+                cut_off(value)
+        end
+elseif holder.kind == 'foreign' then
+        cut = 1
+end
+if cut == 0 then
+        return 0
+end
+if delay > 0 then
+        hold_back(delay)
+else
+        free()
+end
+serve()
+return cut

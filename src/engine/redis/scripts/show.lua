@@ -1,0 +1,47 @@
+-- show.lua: who holds locks, and who waits for them.
+-- KEYS: the locks. ARGV: how many waiters are told of each.
+-- Returns for each: { kind, ms left, number of waiters, { value, ms left, ... } of the holders, { record, ticket, ... } }.
+-- Changes nothing, so it may be run on a replica.
+local function holders(lock, value, now)
+        local list = {}
+        if string.find(value, '^shared %d+$') then
+                local ends = redis.call('ZRANGE', 'pawl:share:' .. lock, 0, -1, 'WITHSCORES')
+                for i = 1, #ends, 2 do
+                        local who = redis.call('HGET', 'pawl:who:' .. lock, ends[i])
+                        if who and tonumber(ends[i + 1]) > now then
+                                list[#list + 1] = who
+                                list[#list + 1] = ends[i + 1] - now
+                        end
+                end
+                return 'many', list
+        end
+        local uid, delay = string.match(value, '^(%x+) %x+ %d+ (%d+) x ')
+        local left = redis.call('PTTL', lock)
+        if uid and #uid == 32 then
+                if left <= tonumber(delay) then
+                        return 'delay', list
+                end
+                return 'one', { value, left - delay }
+        end
+        if value == 'delay' then
+                return 'delay', list
+        end
+        return 'foreign', { value, left }
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local reply = {}
+for i, lock in ipairs(KEYS) do
+        local value = redis.pcall('GET', lock)
+        local kind, list = 'free', {}
+        if type(value) == 'string' then
+                kind, list = holders(lock, value, now)
+        elseif value then
+                kind = 'damaged'
+        end
+        local queue = 'pawl:queue:' .. lock
+        local waiters = redis.call('ZRANGE', queue, 0, ARGV[1] - 1, 'WITHSCORES')
+        reply[i] = { kind, redis.call('PTTL', lock), redis.call('ZCARD', queue), list, waiters }
+end
+return reply
