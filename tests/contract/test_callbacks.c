@@ -289,7 +289,8 @@ TEST(a_lock_that_on_granted_gives_back_is_not_told_lost_besides)
         nap(100);
         CHECK_INT(pawl_remaining_ms(lock), 0);
         REQUIRE(SOON(pawl_dispatch(one) == PAWL_OK && atomic_load(&releaser.seen.released) == 1));
-        CHECK_INT(atomic_load(&releaser.seen.release_status), PAWL_LOST);
+        int status = atomic_load(&releaser.seen.release_status);
+        CHECK(status == PAWL_LOST || status == PAWL_OK); /* OK: a store with I/O could grant it only in the dispatch */
         CHECK_INT(atomic_load(&releaser.seen.lost), 0);
         CHECK_INT(pawl_close(one), PAWL_OK);
         CHECK_INT(atomic_load(&releaser.seen.lost), 0);
