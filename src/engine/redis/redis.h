@@ -49,10 +49,10 @@ struct wire {
         struct net net; /* first */
         struct redis *redis;
         redisReader *reader;
-        struct list asked;    /* sent, in the order of their replies */
+        struct list asked;     /* sent, in the order of their replies */
         struct hello hello[2]; /* the handshake: AUTH, SELECT */
-        struct timer overdue; /* is the first of asked answered in time? */
-        struct timer again;   /* connect again */
+        struct timer overdue;  /* is the first of asked answered in time? */
+        struct timer again;    /* connect again */
         struct net_backoff backoff;
         size_t written;      /* bytes of the command being written */
         size_t unsaid;       /* hellos not yet answered */
@@ -137,7 +137,7 @@ struct part {
                         int64_t asked_at; /* when it last asked and was told to wait */
                         int64_t tried_at; /* since when */
                 };
-                struct { /* while it is held */
+                struct {                         /* while it is held */
                         struct renewal *renewal; /* under way, with this claim in it */
                         size_t place;
                 };
@@ -199,7 +199,7 @@ struct redis {
         struct wire news;
         struct net_target target;
         struct net_tls *tls;
-        char *where; /* for sentences: host:port, or the socket */
+        char *where;                                          /* for sentences: host:port, or the socket */
         char *host, *path, *user, *password, *prefix, *owner; /* owner: encoded */
         size_t prefix_length;
         char *queue_prefix; /* "pawl:queue:" and the prefix */
@@ -216,7 +216,7 @@ struct redis {
         struct list questions; /* redis_inspect.c */
         struct table claims;
         struct table waitlists;
-        size_t known; /* claims */
+        size_t known;     /* claims */
         struct ask check; /* of the server's settings, once */
         bool checked;
         struct timer retry;          /* ask again what the server could not do at the moment */

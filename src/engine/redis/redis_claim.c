@@ -302,7 +302,8 @@ static void acquire_answered(struct ask *ask, const redisReply *reply, const str
         else if (is_in_line(reply))
                 in_line(part, reply);
         else
-                claim_refuse(part, PAWL_CORRUPT, "the server's answer makes no sense: is another program's script there?");
+                claim_refuse(part, PAWL_CORRUPT,
+                             "the server's answer makes no sense: is another program's script there?");
 }
 
 static void claim_ask(struct part *part)
@@ -344,7 +345,8 @@ static int write_confirm(struct ask *ask, struct wire *wire)
 static void confirm_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
 {
         struct part *part = part_of_ask(ask);
-        bool stands = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 && reply->element[0]->integer == 1;
+        bool stands =
+                reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 && reply->element[0]->integer == 1;
 
         if (stands)
                 claim_told(part, part->token, ask->sent_at);

@@ -103,7 +103,22 @@ static size_t decode(const char *text, size_t length, char *out, size_t size)
 }
 
 /* The words of a value; less than that and it is not one of ours. */
-enum word { UID, CLIENT, TTL, DELAY, MODE, LIMIT, FLAGS, AGE, OWNER, NOTE, RECORD_WORDS, TOKEN = RECORD_WORDS, SINCE, WORDS };
+enum word {
+        UID,
+        CLIENT,
+        TTL,
+        DELAY,
+        MODE,
+        LIMIT,
+        FLAGS,
+        AGE,
+        OWNER,
+        NOTE,
+        RECORD_WORDS,
+        TOKEN = RECORD_WORDS,
+        SINCE,
+        WORDS
+};
 
 struct value {
         const char *word[WORDS];
@@ -174,7 +189,8 @@ static void tell_holder(struct inquiry *inquiry, const char *name, const char *t
         inquiry->entry(inquiry, &entry);
 }
 
-static void tell_waiter(struct inquiry *inquiry, const char *name, const char *text, const char *ticket, uint32_t waiters)
+static void tell_waiter(struct inquiry *inquiry, const char *name, const char *text, const char *ticket,
+                        uint32_t waiters)
 {
         struct pawl_entry entry = {.name = name, .role = PAWL_ROLE_WAITER, .waiters = waiters};
         struct value value;
@@ -190,9 +206,10 @@ static void tell_waiter(struct inquiry *inquiry, const char *name, const char *t
 /* { kind, ms left, waiters, { value, left, ... }, { record, ticket, ... } } */
 static bool is_shown(const redisReply *reply)
 {
-        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 5 && reply->element[0]->type == REDIS_REPLY_STRING &&
-               reply->element[1]->type == REDIS_REPLY_INTEGER && reply->element[2]->type == REDIS_REPLY_INTEGER &&
-               reply->element[3]->type == REDIS_REPLY_ARRAY && reply->element[4]->type == REDIS_REPLY_ARRAY;
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 5 &&
+               reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_INTEGER &&
+               reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_ARRAY &&
+               reply->element[4]->type == REDIS_REPLY_ARRAY;
 }
 
 static int64_t number_of(const redisReply *reply)
@@ -214,9 +231,11 @@ static bool tell_name(struct inquiry *inquiry, const char *name, const redisRepl
 
         for (size_t i = 0; i + 1 < holders->elements; i += 2)
                 if (has_text(holders->element[i]))
-                        tell_holder(inquiry, name, holders->element[i]->str, number_of(holders->element[i + 1]), waiters);
+                        tell_holder(inquiry, name, holders->element[i]->str, number_of(holders->element[i + 1]),
+                                    waiters);
         if (holders->elements == 0 && (delayed || waiters)) {
-                struct pawl_entry entry = {.name = name, .role = PAWL_ROLE_FREE, .waiters = waiters, .owner = "", .note = ""};
+                struct pawl_entry entry = {
+                        .name = name, .role = PAWL_ROLE_FREE, .waiters = waiters, .owner = "", .note = ""};
 
                 entry.remaining_ms = delayed && shown->element[1]->integer > 0 ? shown->element[1]->integer : 0;
                 inquiry->entry(inquiry, &entry);
@@ -385,7 +404,8 @@ static void show_keys_answered(struct ask *ask, const redisReply *reply, const s
 
         if (!has_reply(question, reply, why))
                 return;
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 || reply->elements > question->count - question->shown) {
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+            reply->elements > question->count - question->shown) {
                 finish(question, PAWL_CORRUPT, nonsense);
                 return;
         }
@@ -612,11 +632,12 @@ static void check_answered(struct ask *ask, const redisReply *reply, const struc
                 return;
         policy = strstr(reply->str, "maxmemory_policy:");
         limit = strstr(reply->str, "maxmemory:");
-        if (!policy || !limit || strncmp(limit, "maxmemory:0\r", 12) == 0 || strstr(policy, "noeviction") == policy + 17)
+        if (!policy || !limit || strncmp(limit, "maxmemory:0\r", 12) == 0 ||
+            strstr(policy, "noeviction") == policy + 17)
                 return;
         snprintf(text, sizeof(text),
-                 "%s: it may evict locks when its memory is full (maxmemory-policy %.*s): set it to noeviction", redis->where,
-                 (int)strcspn(policy + 17, "\r\n"), policy + 17);
+                 "%s: it may evict locks when its memory is full (maxmemory-policy %.*s): set it to noeviction",
+                 redis->where, (int)strcspn(policy + 17, "\r\n"), policy + 17);
         host->log(host, PAWL_LOG_WARNING, text);
 }
 

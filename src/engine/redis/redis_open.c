@@ -53,7 +53,8 @@ static int read_socket(struct redis *redis, const struct url *url, struct pawl_w
         if (code != PAWL_OK)
                 return code;
         if (url->path[0] == '\0' || url->host_count)
-                return why_set(why, PAWL_INVALID, "%s: it must name a socket: redis+unix:///path/to/socket", url->shown);
+                return why_set(why, PAWL_INVALID, "%s: it must name a socket: redis+unix:///path/to/socket",
+                               url->shown);
         code = copy(&redis->path, url->path, why);
         if (code == PAWL_OK)
                 code = copy(&redis->where, url->path, why);
@@ -184,12 +185,13 @@ static int read_limits(struct redis *redis, const struct url *url, struct pawl_w
 
 static int read_url(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        static const char *const known[] = {"ttl", "prefix", "timeout", "history",    "db",       "ca",
+        static const char *const known[] = {"ttl",  "prefix", "timeout",    "history",  "db",       "ca",
                                             "cert", "key",    "servername", "insecure", "passfile", NULL};
         int code = url_only(url, known, why);
 
         if (code == PAWL_OK)
-                code = strcmp(url->scheme, "redis+unix") == 0 ? read_socket(redis, url, why) : read_host(redis, url, why);
+                code = strcmp(url->scheme, "redis+unix") == 0 ? read_socket(redis, url, why)
+                                                              : read_host(redis, url, why);
         if (code == PAWL_OK)
                 code = read_tls(redis, url, why);
         if (code == PAWL_OK)
