@@ -102,7 +102,8 @@ struct peer *start_peer(const char *place);
 /* Says one line and waits for the answer's number (a PAWL_ code, for most); -1 if the peer does not answer.
  *   acquire NAME wait_ms ttl_ms [flags mode max_holders delay_ms]   -> code, and peer_token
  *   release  check  renew  forget  state  reason  remaining  lost  asked   -> the number
- *   lease    -> code, and peer_text         adopt WORD   -> code, and peer_token */
+ *   lease    -> code, and peer_text         adopt WORD   -> code, and peer_token
+ *   why      -> the code and, as the rest of the line, the sentence of the last acquire that failed */
 long ask_peer(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The two halves of ask_peer. */
 void tell_peer(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -17,6 +17,7 @@ static pawl_client *client;
 static pawl_lock *lock;
 static atomic_int lost;
 static atomic_int asked;
+static struct pawl_why why; /* of the last acquire */
 
 static void on_lost(pawl_lock *which, int reason, void *arg)
 {
@@ -45,10 +46,11 @@ static void do_acquire(const char *rest)
         unsigned flags = 0, mode = 0, max_holders = 0;
         sscanf(rest, "%255s %lld %lld %u %u %u %lld", name, &wait_ms, &ttl_ms, &flags, &mode, &max_holders, &delay_ms);
         pawl_lock *got = NULL;
+        memset(&why, 0, sizeof why);
         int code = pawl_acquire(client, name,
                                 PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = ttl_ms, .flags = flags, .mode = mode,
                                           .max_holders = max_holders, .delay_ms = delay_ms, .note = "a peer",
-                                          .on_lost = on_lost, .on_asked = on_asked),
+                                          .on_lost = on_lost, .on_asked = on_asked, .why = &why),
                                 &got);
         if (code == PAWL_OK)
                 lock = got;
@@ -127,6 +129,12 @@ static void do_lost(const char *rest)
         answer(atomic_load(&lost), 0, NULL);
 }
 
+static void do_why(const char *rest)
+{
+        (void)rest;
+        answer(why.code, 0, why.text);
+}
+
 static void do_asked(const char *rest)
 {
         (void)rest;
@@ -141,6 +149,7 @@ static const struct order {
         {"acquire", do_acquire, 0}, {"adopt", do_adopt, 0}, {"lost", do_lost, 0},     {"asked", do_asked, 0},
         {"release", do_release, 0}, {"lease", do_lease, 1}, {"forget", do_forget, 1}, {"check", do_check, 1},
         {"renew", do_renew, 1},     {"state", do_state, 1}, {"reason", do_reason, 1}, {"remaining", do_remaining, 1},
+        {"why", do_why, 0},
 };
 
 static void obey(char *line)
@@ -240,7 +249,6 @@ int main(int argc, char **argv)
 {
         if (argc != 4)
                 return 2;
-        struct pawl_why why = {0};
         uint32_t drive = strcmp(argv[3], "caller") ? PAWL_DRIVE_THREAD : PAWL_DRIVE_CALLER;
         int code = pawl_open(argv[2], PAWL_OPEN(.drive = drive, .why = &why), &client);
         if (!strcmp(argv[1], "quiet"))
