@@ -79,7 +79,7 @@ is "ttl --json" "$("$pawl" ttl --json --work 5s | json 'entries["ttl_ms"]')" 100
 
 # ---- help, version
 is "--version" "$("$pawl" --version | awk '{ print $1 }')" pawl
-for command in run acquire renew release ls show break top fence put get engines ttl demo; do
+for command in run acquire renew release ls show break top fence put get engines doctor ttl demo; do
         like "$command --help says how it is used" "$("$pawl" $command --help)" "usage: pawl $command *"
         like "--help lists $command" "$("$pawl" --help)" "*  $command *"
 done
@@ -90,7 +90,7 @@ status 125 "options alone are no command" "$pawl" -e "local:$scratch/other"
 ok "which is said in one sentence" one_sentence
 status 0 "--help is a success" "$pawl" run --help
 status 125 "without a command it is 125" "$pawl"
-for command in elect once limit doctor bench stats nonsense ''; do
+for command in elect once limit bench stats nonsense ''; do
         status 125 "'$command' is no command" "$pawl" "$command"
         ok "and that is said in one sentence" one_sentence
 done

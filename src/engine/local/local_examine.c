@@ -58,7 +58,7 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
 {
         char word[2 * TEXT_MAX];
         char what[256];
-        char mend[sizeof(word) + 32];
+        char mend[2 * sizeof(word) + 32];
         struct stat status;
 
         if (fstat(local->directory_fd, &status) != 0) {
@@ -73,7 +73,7 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
                  "group %u may write to it: each of its members can take, break and damage every lock in it",
                  (unsigned)status.st_gid);
         quote(local->path, word, sizeof(word));
-        snprintf(mend, sizeof(mend), "chmod 700 %s", word);
+        snprintf(mend, sizeof(mend), "chmod 700 %s && chmod 600 %s/*", word, word);
         tell(local, inquiry, PAWL_ADVICE, what, mend);
 }
 

@@ -1,0 +1,84 @@
+/* cmd_doctor.c - `pawl doctor`: is the store fit to keep locks? What is wrong with it, and the command that mends it. */
+#include "cli.h"
+
+static uint32_t worst;
+
+static const char *severity_text(uint32_t severity)
+{
+        static const char *const texts[] = {"fine", "advice", "warning", "danger"};
+
+        return severity <= PAWL_DANGER ? texts[severity] : "unknown";
+}
+
+static void print_finding(const struct pawl_finding *finding)
+{
+        char where[1024], what[2048], mend[8192];
+
+        escape_for_terminal(finding->where, where, sizeof(where));
+        escape_for_terminal(finding->what, what, sizeof(what));
+        escape_for_terminal(finding->mend, mend, sizeof(mend));
+        printf("%-8s %s: %s\n", severity_text(finding->severity), where, what);
+        if (*mend)
+                printf("         mend: %s\n", mend);
+}
+
+static void print_json(const struct pawl_finding *finding)
+{
+        json_open(stdout, NULL, '{');
+        json_text(stdout, "severity", severity_text(finding->severity));
+        json_text(stdout, "where", finding->where);
+        json_text(stdout, "what", finding->what);
+        json_text(stdout, "mend", *finding->mend ? finding->mend : NULL);
+        json_close(stdout, '}');
+}
+
+static int on_finding(const struct pawl_finding *finding, void *arg)
+{
+        (void)arg;
+        if (finding->severity > worst)
+                worst = finding->severity;
+        (settings.json ? print_json : print_finding)(finding);
+        return 0;
+}
+
+static int examine(pawl_client *client)
+{
+        int code, status;
+
+        if (settings.json)
+                json_open(stdout, NULL, '[');
+        code = pawl_examine(client, on_finding, NULL);
+        if (settings.json) {
+                json_close(stdout, ']');
+                json_end(stdout);
+        }
+        status = fail_of_client(client, code);
+        if (status == EXIT_DONE && worst > PAWL_ADVICE)
+                status = EXIT_CONFLICT;
+        return status;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+        pawl_client *client;
+        int status;
+
+        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+                return status;
+        settings.quiet = !settings.verbose; /* what the library warns of is a finding here */
+        status = client_open(PAWL_DRIVE_CALLER, &client);
+        if (status != EXIT_DONE)
+                return status;
+        status = examine(client);
+        pawl_close(client);
+        return status;
+}
+
+const struct command cmd_doctor = {
+        .name = "doctor",
+        .arguments = "",
+        .summary = "what makes locks unsafe in this store, and what mends it",
+        .details = "Status: 0 nothing worse than advice; 1 a warning or a danger; 125 pawl failed.",
+        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .run = run,
+};

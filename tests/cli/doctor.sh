@@ -1,0 +1,62 @@
+#!/bin/sh
+# doctor.sh - what `pawl doctor` finds in a directory of the embedded engine, and that its commands mend it.
+. "${0%/*}/cli.sh"
+
+# mend SEVERITY: the command printed for the first finding of that severity.
+mend() {
+        "$pawl" doctor --json | python3 -c '
+import json, sys
+print(next(f["mend"] for f in json.load(sys.stdin) if f["severity"] == sys.argv[1]))' "$1"
+}
+
+# On a disk, if there is one below the build or here.
+for disk in "${BUILD_DIR:-.}" "$scratch"; do
+        case $(stat -f -c %T "$disk") in
+        tmpfs | ramfs) ;;
+        *) break ;;
+        esac
+done
+store=$(mktemp -d "$disk/doctor.XXXXXX")
+at_end rm -rf "$store"
+PAWL_URL=local:$store/locks
+export PAWL_URL
+
+case $(stat -f -c %T "$store") in
+tmpfs | ramfs)
+        skip "there is no disk here" "a directory on a disk is fine"
+        ;;
+*)
+        status 0 "a directory on a disk is fine" "$pawl" doctor
+        like "and says what it looked at" "$output" "*fine *$store/locks: *disk*"
+        unlike "with nothing to mend" "$output" "*mend:*"
+        ;;
+esac
+
+memory=$(mktemp -d /dev/shm/doctor.XXXXXX 2>/dev/null) || memory=
+case ${memory:+$(stat -f -c %T "$memory")} in
+tmpfs)
+        status 1 "one in memory is a warning" "$pawl" doctor -e "local:$memory/locks"
+        like "because of its tokens" "$output" "*warning *tmpfs*token*"
+        ;;
+*)
+        skip "/dev/shm is not in memory" "one in memory is a warning"
+        ;;
+esac
+[ -z "$memory" ] || rm -rf "$memory"
+
+mkdir -m 1770 "$store/shared it's"
+PAWL_URL="local:$store/shared%20it%27s"
+"$pawl" doctor >"$scratch/shared"
+like "a directory of a group is an advice" "$(cat "$scratch/shared")" "*advice *group *"
+mended=$(mend advice)
+like "with the command that takes it back" "$mended" "chmod 700 *"
+sh -c "$mended"
+is "which does so, whatever the name" "$(stat -c %a "$store/shared it's")" 700
+unlike "and then it is not said any more" "$("$pawl" doctor)" "*advice*"
+
+is "JSON has severity, where, what and mend" \
+        "$("$pawl" doctor --json | python3 -c 'import json, sys; print(sorted(set(k for f in json.load(sys.stdin) for k in f)))')" \
+        "['mend', 'severity', 'what', 'where']"
+status 125 "an argument is too much" "$pawl" doctor now
+status 125 "a store that cannot be opened is a failure" "$pawl" doctor -e local:/proc/nowhere
+done_testing
