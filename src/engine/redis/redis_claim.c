@@ -210,13 +210,13 @@ static int write_acquire(struct ask *ask, struct wire *wire)
         const struct part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
         const struct redis *redis = part->redis;
-        bool shared = claim->mode == PAWL_SHARED;
+        char how[3] = {claim->mode == PAWL_SHARED ? 's' : 'x', part->waits ? '1' : claim->wait ? '2' : '0', '\0'};
 
         write_script(wire, ask, SCRIPT_ACQUIRE, LOCK_KEYS, LOCK_KEYS + 6);
         write_lock_keys(wire, claim->name, claim->name_length);
         write_record(wire, part);
         write_number(wire, (claim->ttl + claim->delay) / MS);
-        write_text(wire, part->waits ? (shared ? "S" : "X") : (shared ? "s" : "x"));
+        write_bytes(wire, how, 2);
         write_bytes(wire, redis->prefix, redis->prefix_length);
         if (part->ticket)
                 write_number(wire, (int64_t)part->ticket);
@@ -247,10 +247,12 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
         }
 }
 
-static void not_free(struct part *part)
+/* One that is to wait has drawn a ticket: with it it keeps its place before those who ask while we connect. */
+static void not_free(struct part *part, uint64_t ticket)
 {
         struct redis *redis = part->redis;
 
+        part->ticket = ticket;
         if (part->cancelled) {
                 claim_refuse(part, PAWL_CANCELLED, NULL);
         } else if (!part->claim->wait) {
@@ -297,8 +299,8 @@ static void acquire_answered(struct ask *ask, const redisReply *reply, const str
                 acquire_failed(part, why);
         else if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
                 claim_told(part, (uint64_t)reply->integer, ask->sent_at);
-        else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
-                not_free(part);
+        else if (reply->type == REDIS_REPLY_INTEGER)
+                not_free(part, (uint64_t)-reply->integer);
         else if (is_in_line(reply))
                 in_line(part, reply);
         else

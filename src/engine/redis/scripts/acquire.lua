@@ -1,11 +1,13 @@
 -- acquire.lua: takes the lock, or stands in line for it.
--- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the record; ttl + delay in ms; how: x or s (shared),
--- X or S if it is to wait; the namespace; the ticket it had before, or ''; how many past owners are kept.
--- Returns the token; or 0: not free; or, if it stands in line, { ticket, ms until to look again, 1 if the holder is not one
--- of us, the holder's value }. May be sent again: a holder gets its token once more and its lease begins again.
+-- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the record; ttl + delay in ms; the mode, x or s, and
+-- what to do if it is not free: 0 nothing, 1 stand in line, 2 take a ticket, to stand in line with it later; the namespace;
+-- the ticket it had before, or ''; how many past owners are kept.
+-- Returns the token; or 0: not free; or the ticket as a negative number; or, if it stands in line, { ticket, ms until to look
+-- again, 1 if the holder is not one of us, the holder's value }. May be sent again: a holder gets its token once more and its
+-- lease begins again.
 
 -- The short way: free, and nobody waits.
-if (ARGV[3] == 'x' or ARGV[3] == 'X') and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+if string.byte(ARGV[3]) == 120 and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
         local time = redis.call('TIME')
         local token = time[1] .. string.format('%06d', time[2])
         local last = redis.call('GETSET', KEYS[3], token)
@@ -35,7 +37,8 @@ if redis.call('ZCARD', queue) == 0 and admits(mode, tonumber(limit)) then
         give(record, ttl, token)
         return tonumber(token)
 end
-if ARGV[3] == 'x' or ARGV[3] == 's' then
+local how = string.sub(ARGV[3], 2)
+if how == '0' then
         serve()
         return 0
 end
@@ -48,6 +51,10 @@ if not ticket then
                 ticket = last[2] + 1
         end
         ticket = number(ticket)
+end
+if how == '2' then
+        serve()
+        return -tonumber(ticket)
 end
 redis.call('ZADD', queue, ticket, record)
 redis.call('PEXPIRE', queue, QUEUE_LEASE)
