@@ -680,7 +680,7 @@ int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why)
                 return code;
         }
         net->state = NET_CONNECTING;
-        if (net->lookup->addresses)
+        if (net->lookup->at_once)
                 looked_up(net);
         return PAWL_OK;
 }

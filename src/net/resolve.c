@@ -120,7 +120,9 @@ int lookup_open(struct net_lookup **out, struct loop *loop, const char *host, ui
         ask(lookup, AI_NUMERICHOST);
         if (lookup->error == EAI_MEMORY)
                 code = why_set(why, PAWL_NO_MEMORY, "no memory to look up %s", host);
-        else if (!lookup->addresses)
+        else if (lookup->error == 0)
+                lookup->at_once = true;
+        else
                 code = begin_beside(lookup, why);
         if (code != PAWL_OK)
                 let_go(lookup);

@@ -16,6 +16,7 @@ struct net_lookup {
         struct loop *loop;
         void (*done)(void *arg);
         void *arg;
+        bool at_once; /* it was an address: there is no thread, and done is not called */
         atomic_int holders;
         atomic_bool answered;
         struct addrinfo *addresses; /* what was found; owned */
@@ -25,7 +26,7 @@ struct net_lookup {
         char host[];
 };
 
-/* An address is there at once: lookup->addresses. For a name done is called in a later turn. PAWL_OK, PAWL_NO_MEMORY or
+/* An address is there at once, and at_once says so. For a name done is called in a later turn. PAWL_OK, PAWL_NO_MEMORY or
  * PAWL_SYSTEM. host is copied. */
 int lookup_open(struct net_lookup **lookup, struct loop *loop, const char *host, uint16_t port, void (*done)(void *),
                 void *arg, struct pawl_why *why);
