@@ -7,8 +7,9 @@
 #include "client.h"
 
 /* How long a store may take to answer. An engine may have answered for it before, when its own time limit (the URL's
- * timeout=) had passed. */
+ * timeout=) had passed; an examination leaves it the time to do so, because that is a finding. */
 #define PATIENCE (5 * SECOND)
+#define PATIENCE_TO_EXAMINE (20 * SECOND)
 
 struct line {
         struct line *next;
@@ -24,6 +25,7 @@ struct question {
         struct sleeper sleeper;
         struct pawl_client *client;
         struct timer late;
+        int64_t patience;
         struct list listed; /* in client->questions while the engine knows it */
         struct line *first;
         struct line **last;
@@ -31,7 +33,7 @@ struct question {
         int code;
 };
 
-/* ---- the answer ---------------------------------------------------------------------------------------------------- */
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 static const char *or_empty(const char *text)
 {
@@ -137,7 +139,7 @@ static void on_late(struct timer *timer)
 {
         struct question *question = container_of(timer, struct question, late);
 
-        give_up(question, PAWL_UNREACHABLE, "the store did not answer within 5 s; what was asked may still be done");
+        give_up(question, PAWL_UNREACHABLE, "the store did not answer in time; what was asked may still be done");
 }
 
 void client_end_questions(struct pawl_client *client)
@@ -147,7 +149,7 @@ void client_end_questions(struct pawl_client *client)
                         "the client is being closed");
 }
 
-/* ---- the question -------------------------------------------------------------------------------------------------- */
+/* ---- the question ------------------------------------------------------------------------------------------------ */
 
 static void question_init(struct question *question, struct pawl_client *client, const char *name)
 {
@@ -155,6 +157,7 @@ static void question_init(struct question *question, struct pawl_client *client,
                 .inquiry = {.name = name, .entry = on_entry, .finding = on_finding, .answered = on_answered},
                 .sleeper = {.wanted = 1},
                 .client = client,
+                .patience = PATIENCE,
                 .late = {.fire = on_late},
         };
         question->last = &question->first;
@@ -179,7 +182,7 @@ static int ask(void (*op)(struct engine *, struct inquiry *), struct question *q
 
         question->sleeper.got = 0;
         if (client->engine->ops->inspect->forget) {
-                if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + PATIENCE) != 0)
+                if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + question->patience) != 0)
                         return complain(client, question->code = PAWL_NO_MEMORY, NULL);
                 list_append(&client->questions, &question->listed);
         }
@@ -231,7 +234,7 @@ static int show_lines(struct question *question, int code, pawl_entry_fn *fn, vo
         return code;
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *arg)
 {
@@ -310,6 +313,7 @@ int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg)
         if (code != PAWL_OK)
                 return code;
         question_init(&question, client, "");
+        question.patience = PATIENCE_TO_EXAMINE;
         if (client->engine->ops->inspect->examine)
                 code = ask(client->engine->ops->inspect->examine, &question);
         else

@@ -53,7 +53,7 @@ static int count_finding(const struct pawl_finding *finding, void *arg)
         return 0;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------ */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static void ask_a_silent_store(uint32_t drive)
 {
@@ -68,7 +68,7 @@ static void ask_a_silent_store(uint32_t drive)
         CHECK_UINT(slow.forgotten, 1);
         CHECK_INT(pawl_explain(client, &why), PAWL_OK);
         CHECK_INT(why.code, PAWL_UNREACHABLE);
-        CHECK_HAS(why.text, "did not answer within 5 s");
+        CHECK_HAS(why.text, "did not answer in time");
         CHECK_INT(pawl_close(client), PAWL_OK);
         CHECK_INT(entries, 0);
 }
@@ -171,7 +171,7 @@ TEST(closing_ends_the_questions_of_other_threads_without_one)
         close_while_two_ask(PAWL_DRIVE_CALLER);
 }
 
-/* ---- renewals --------------------------------------------------------------------------------------------------------- */
+/* ---- renewals ---------------------------------------------------------------------------------------------------- */
 
 struct renewer {
         pawl_lock *lock;
@@ -263,7 +263,7 @@ TEST(a_renewal_that_nobody_answers_ends_with_the_lease)
         CHECK_INT(pawl_close(client), PAWL_OK);
 }
 
-/* ---- sentences -------------------------------------------------------------------------------------------------------- */
+/* ---- sentences --------------------------------------------------------------------------------------------------- */
 
 static void on_granted(pawl_lock *lock, int status, void *arg)
 {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "../../base/quote.h"
 #include "local.h"
 
 /* New names and claims are refused when the disk is full: say so before. */
@@ -33,27 +34,6 @@ static void examine_storage(const struct local *local, struct inquiry *inquiry)
                      "");
 }
 
-/* A word that a shell reads back as it was. */
-static void quote(const char *text, char *room, size_t size)
-{
-        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
-        size_t at = 0;
-
-        if (text[strspn(text, plain)] == '\0') {
-                snprintf(room, size, "%s", text);
-                return;
-        }
-        room[at++] = '\'';
-        for (; *text != '\0' && at + 6 < size; text++) {
-                if (*text == '\'')
-                        at += (size_t)snprintf(room + at, size - at, "'\\''");
-                else
-                        room[at++] = *text;
-        }
-        room[at++] = '\'';
-        room[at] = '\0';
-}
-
 static void examine_sharing(const struct local *local, struct inquiry *inquiry)
 {
         char word[2 * TEXT_MAX];
@@ -72,7 +52,7 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
         snprintf(what, sizeof(what),
                  "group %u may write to it: each of its members can take, break and damage every lock in it",
                  (unsigned)status.st_gid);
-        quote(local->path, word, sizeof(word));
+        quote_for_shell(local->path, word, sizeof(word));
         snprintf(mend, sizeof(mend), "chmod 700 %s && chmod 600 %s/*", word, word);
         tell(local, inquiry, PAWL_ADVICE, what, mend);
 }

@@ -9,7 +9,7 @@
  *   redis_ghost.c    what was given up without an answer, to be cleaned up behind the caller
  *   redis_inspect.c  list, show, history, break, ask
  *   redis_lease.c    leases as words
- *   redis_examine.c  what pawl doctor asks
+ *   redis_examine.c  what pawl doctor asks; redis_judge.c: what the answers mean
  *   redis_member.c   one member of a quorum (redlock) */
 #ifndef PAWL_REDIS_H
 #define PAWL_REDIS_H
@@ -213,7 +213,8 @@ struct redis {
         struct list queues;  /* of struct waitlist */
         struct list renewals;
         struct list ghosts;
-        struct list questions; /* redis_inspect.c */
+        struct list questions;    /* redis_inspect.c */
+        struct list examinations; /* redis_examine.c */
         struct table claims;
         struct table waitlists;
         size_t known;     /* claims */
@@ -290,5 +291,12 @@ void inspect_up(struct redis *redis);
 void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready);
 void inspect_free(struct redis *redis);
 void check_server(struct redis *redis);
+
+/* redis_examine.c */
+void examine_begin(struct engine *engine, struct inquiry *inquiry);
+bool examine_forget(struct redis *redis, const struct inquiry *inquiry); /* false: it is not one of these */
+void examine_up(struct redis *redis);
+void examine_down(struct redis *redis, const struct pawl_why *why);
+void examine_free(struct redis *redis);
 
 #endif

@@ -556,6 +556,8 @@ static void inspect_forget(struct engine *engine, struct inquiry *inquiry)
 {
         struct redis *redis = redis_of(engine);
 
+        if (examine_forget(redis, inquiry))
+                return;
         for (struct list *at = redis->questions.next; at != &redis->questions; at = at->next) {
                 struct question *question = container_of(at, struct question, listed);
 
@@ -574,6 +576,7 @@ const struct engine_inspect redis_inspect = {
         .history = inspect_history,
         .break_ = inspect_break,
         .ask = inspect_ask,
+        .examine = examine_begin,
         .forget = inspect_forget,
 };
 
@@ -588,6 +591,7 @@ void inspect_up(struct redis *redis)
                 if (!question->sent)
                         question_ask(question);
         }
+        examine_up(redis);
 }
 
 void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready)
@@ -600,12 +604,14 @@ void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_read
                 next = at->next;
                 finish(container_of(at, struct question, listed), why->code, why->text);
         }
+        examine_down(redis, why);
 }
 
 void inspect_free(struct redis *redis)
 {
         while (!list_empty(&redis->questions))
                 question_free(list_first(&redis->questions, struct question, listed));
+        examine_free(redis);
 }
 
 /* ---- the server's settings -------------------------------------------------------------------------------------------------- */

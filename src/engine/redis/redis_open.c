@@ -218,6 +218,7 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
         list_init(&redis->renewals);
         list_init(&redis->ghosts);
         list_init(&redis->questions);
+        list_init(&redis->examinations);
         redis->retry.fire = claims_retry;
         code = read_url(redis, url, why);
         if (code == PAWL_OK)
