@@ -7,6 +7,7 @@
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
+#   make models     searches the models of the protocols, all of them; some minutes
 #   make clean
 BUILD = build
 PREFIX = /usr/local
@@ -45,6 +46,10 @@ fuzz:
 	@.ci/packages build test
 	@tests/fuzz/run $(SECONDS)
 
+models:
+	@.ci/packages models
+	@models/run
+
 install: build
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
@@ -53,4 +58,4 @@ install: build
 clean:
 	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
 
-.PHONY: all build run test check-style bench fuzz install clean
+.PHONY: all build run test check-style bench fuzz models install clean
