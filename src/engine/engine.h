@@ -164,7 +164,7 @@ struct engine_leases {
         int (*word)(struct engine *, const struct claim *, char *word, size_t size);
         /* Reads the name and ttl out of a word (name needs PAWL_NAME_MAX + 1 bytes). Then adopt takes the lease up for
          * a claim made with them: granted with the lease's token, or refused with PAWL_LOST. Told before it returns
-         * where there is no I/O. */
+         * where there is no I/O. It may put the lease's uid in the place of the claim's. */
         int (*read)(struct engine *, const char *word, char *name, int64_t *ttl, struct pawl_why *why);
         void (*adopt)(struct engine *, struct claim *, const char *word);
         /* Forgets a held, detached claim without touching the store and without an event. */

@@ -128,7 +128,6 @@ struct part {
         struct link link;   /* in redis->claims, by uid */
         struct claim *claim;
         struct redis *redis;
-        uint64_t uid[2]; /* the claim's, or that of the lease it took up */
         uint64_t token;
         union {
                 struct { /* until it is held */
@@ -243,7 +242,7 @@ void claim_cancel(struct engine *engine, struct claim *claim);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void claim_release(struct engine *engine, struct claim *claim);
 /* Takes a claim in hand; takes it out of everything: the engine has forgotten it. */
-void claim_know(struct redis *redis, struct claim *claim, const uint64_t uid[2]);
+void claim_know(struct redis *redis, struct claim *claim);
 void claim_forget(struct part *part);
 void claim_told(struct part *part, uint64_t token, int64_t sent_at); /* granted: tells it, or gives it up */
 void claim_refuse(struct part *part, int code, const char *why);

@@ -36,16 +36,15 @@ static uint64_t uid_hash(const uint64_t uid[2])
         return (uid[0] ^ uid[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 16;
 }
 
-void claim_know(struct redis *redis, struct claim *claim, const uint64_t uid[2])
+void claim_know(struct redis *redis, struct claim *claim)
 {
         struct part *part = part_of(claim);
 
         part->claim = claim;
         part->redis = redis;
-        memcpy(part->uid, uid, sizeof(part->uid));
         list_init(&part->listed);
         list_init(&part->ask.listed);
-        table_add(&redis->claims, &part->link, uid_hash(uid));
+        table_add(&redis->claims, &part->link, uid_hash(claim->uid));
         part->known = true;
         redis->known++;
 }
@@ -57,7 +56,7 @@ struct part *claim_find(struct redis *redis, const uint64_t uid[2])
         for (struct link *link = table_first(&redis->claims, hash); link; link = link->next) {
                 struct part *part = container_of(link, struct part, link);
 
-                if (link->hash == hash && part->uid[0] == uid[0] && part->uid[1] == uid[1])
+                if (link->hash == hash && part->claim->uid[0] == uid[0] && part->claim->uid[1] == uid[1])
                         return part;
         }
         return NULL;
@@ -320,7 +319,7 @@ void claim_acquire(struct engine *engine, struct claim *claim)
         struct redis *redis = redis_of(engine);
         struct part *part = part_of(claim);
 
-        claim_know(redis, claim, claim->uid);
+        claim_know(redis, claim);
         part->tried_at = redis_now(redis);
         if (!redis->news.wanted)
                 wire_want(&redis->news);
@@ -335,7 +334,7 @@ static int write_confirm(struct ask *ask, struct wire *wire)
         const struct claim *claim = part->claim;
         char uid[33];
 
-        uid_text(part->uid, uid);
+        uid_text(part->claim->uid, uid);
         write_script(wire, ask, SCRIPT_RENEW, 1, 4);
         write_key(wire, part->redis->prefix, claim->name, claim->name_length);
         write_text(wire, uid);
@@ -451,7 +450,7 @@ static int write_renewal(struct ask *ask, struct wire *wire)
 
                 if (!part)
                         continue;
-                uid_text(part->uid, uid);
+                uid_text(part->claim->uid, uid);
                 write_text(wire, uid);
                 write_number(wire, part->claim->ttl / MS);
                 write_number(wire, part->claim->delay / MS);
@@ -565,7 +564,7 @@ static int write_release(struct ask *ask, struct wire *wire)
         const struct redis *redis = part->redis;
         char uid[33];
 
-        uid_text(part->uid, uid);
+        uid_text(part->claim->uid, uid);
         write_script(wire, ask, SCRIPT_RELEASE, LOCK_KEYS, LOCK_KEYS + 5);
         write_lock_keys(wire, claim->name, claim->name_length);
         write_bytes(wire, uid, 32);
@@ -581,7 +580,7 @@ static int write_released(struct ask *ask, struct wire *wire)
         const struct part *part = part_of_ask(ask);
         char uid[33];
 
-        uid_text(part->uid, uid);
+        uid_text(part->claim->uid, uid);
         write_script(wire, ask, SCRIPT_RELEASED, 2, 3);
         write_key(wire, part->redis->prefix, part->claim->name, part->claim->name_length);
         write_text(wire, part->redis->past_key);

@@ -60,7 +60,7 @@ static int word(struct engine *engine, const struct claim *claim, char *text, si
         if (part->state != HELD || !claim->detached)
                 return PAWL_MISUSE;
         encode(claim->name, claim->name_length, name);
-        uid_text(part->uid, uid);
+        uid_text(part->claim->uid, uid);
         length = snprintf(text, size, "r1.%s.%lld.%s", uid, (long long)(claim->ttl / MS), name);
         return length > 0 && (size_t)length < size ? PAWL_OK : PAWL_INVALID;
 }
@@ -96,7 +96,7 @@ static int write_adopt(struct ask *ask, struct wire *wire)
         const struct part *part = container_of(ask, struct part, ask);
         char uid[33];
 
-        uid_text(part->uid, uid);
+        uid_text(part->claim->uid, uid);
         write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 4);
         write_lock_keys(wire, part->claim->name, part->claim->name_length);
         write_text(wire, uid);
@@ -138,17 +138,15 @@ void lease_ask(struct part *part)
 static void adopt(struct engine *engine, struct claim *claim, const char *text)
 {
         struct redis *redis = redis_of(engine);
+        const struct engine_host *host = engine->host;
         char name[PAWL_NAME_MAX + 1];
-        uint64_t uid[2];
         int64_t ttl;
 
-        claim_know(redis, claim, claim->uid);
-        if (!parse(text, uid, &ttl, name) || strcmp(name, claim->name) != 0) {
-                claim_refuse(part_of(claim), PAWL_LOST, NULL);
+        if (!parse(text, claim->uid, &ttl, name) || strcmp(name, claim->name) != 0) {
+                host->events->refused(host->core, claim, PAWL_LOST, NULL);
                 return;
         }
-        claim_forget(part_of(claim));
-        claim_know(redis, claim, uid);
+        claim_know(redis, claim);
         part_of(claim)->tried_at = redis_now(redis);
         lease_ask(part_of(claim));
 }

@@ -298,7 +298,7 @@ static size_t choose(struct waitlist *list)
         for (; at != &list->claims && list->sent_count < most; at = at->next) {
                 const struct part *part = container_of(at, struct part, listed);
 
-                memcpy(&list->sent[2 * list->sent_count++], part->uid, sizeof(part->uid));
+                memcpy(&list->sent[2 * list->sent_count++], part->claim->uid, sizeof(part->claim->uid));
         }
         if (list->next)
                 list->next = at == &list->claims ? NULL : at;

@@ -205,7 +205,7 @@ size_t record_make(const struct part *part, char *record)
 {
         const struct claim *claim = part->claim;
         const struct redis *redis = part->redis;
-        char *at = put_hex(put_hex(record, part->uid[0]), part->uid[1]);
+        char *at = put_hex(put_hex(record, part->claim->uid[0]), part->claim->uid[1]);
 
         *at++ = ' ';
         memcpy(at, redis->client, 16);
