@@ -139,8 +139,12 @@ struct part {
                 struct {                         /* while it is held */
                         struct renewal *renewal; /* under way, with this claim in it */
                         size_t place;
+                        int64_t told_at;
                 };
-                int64_t until; /* while it is given back: afterwards that is pointless */
+                struct {               /* while it is given back */
+                        int64_t until; /* afterwards it is pointless */
+                        int64_t held_for;
+                };
         };
         uint32_t pushed_lease; /* ms: granted by a push that came before the reply; 0: not */
         uint8_t state;         /* enum claim_state */
@@ -201,10 +205,10 @@ struct redis {
         char *where;                                          /* for sentences: host:port, or the socket */
         char *host, *path, *user, *password, *prefix, *owner; /* owner: encoded */
         size_t prefix_length;
-        char *queue_prefix; /* "pawl:queue:" and the prefix */
         char *fence_key, *past_key, *channel;
+        size_t fence_length;
         char client[17];
-        char history[12]; /* how many past owners are kept, as text */
+        const char *history; /* "h": past owners are remembered; "-" */
         int64_t database;
         int64_t timeout;
         struct list parked;  /* claims with something to ask as soon as there is a connection */
@@ -259,10 +263,10 @@ void claims_unheard(struct redis *redis, const struct pawl_why *why, bool was_re
 void claims_retry(struct timer *timer);
 void claims_free(struct redis *redis);
 
-/* The four keys of most scripts: the lock, its queue, the counter, the history. */
-enum { LOCK_KEYS = 4 };
+/* The two keys of most scripts: the lock and the counter. */
+enum { LOCK_KEYS = 2 };
 void write_lock_keys(struct wire *wire, const char *name, size_t length);
-void write_record(struct wire *wire, const struct part *part);
+void write_record(struct wire *wire, const struct part *part, const char *after);
 enum { RECORD_MAX = 32 + 17 + 20 + 20 + 2 + 11 + 2 + 21 + 3 * PAWL_OWNER_MAX + 3 * PAWL_NOTE_MAX + 8 };
 size_t record_make(const struct part *part, char *record);
 void uid_text(const uint64_t uid[2], char text[33]);

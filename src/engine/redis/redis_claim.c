@@ -1,5 +1,6 @@
 /* redis_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes another;
  * a request whose reply was lost with the connection is sent again, and every script bears that. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,7 @@ void claim_told(struct part *part, uint64_t token, int64_t sent_at)
         part->state = HELD;
         part->token = token;
         part->renewal = NULL;
+        part->told_at = sent_at;
         part->doubtful = false;
         host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
 }
@@ -208,20 +210,19 @@ static int write_acquire(struct ask *ask, struct wire *wire)
 {
         const struct part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
-        const struct redis *redis = part->redis;
-        char how[3] = {claim->mode == PAWL_SHARED ? 's' : 'x', part->waits ? '1' : claim->wait ? '2' : '0', '\0'};
+        char how[32] = {claim->mode == PAWL_SHARED ? 's' : 'x',
+                        part->waits   ? '1'
+                        : claim->wait ? '2'
+                                      : '0',
+                        *part->redis->history, '\0'};
 
-        write_script(wire, ask, SCRIPT_ACQUIRE, LOCK_KEYS, LOCK_KEYS + 6);
-        write_lock_keys(wire, claim->name, claim->name_length);
-        write_record(wire, part);
-        write_number(wire, (claim->ttl + claim->delay) / MS);
-        write_bytes(wire, how, 2);
-        write_bytes(wire, redis->prefix, redis->prefix_length);
         if (part->ticket)
-                write_number(wire, (int64_t)part->ticket);
-        else
-                write_text(wire, "");
-        write_text(wire, redis->history);
+                snprintf(how + 3, sizeof(how) - 3, "%llu", (unsigned long long)part->ticket);
+        write_script(wire, ask, SCRIPT_ACQUIRE, LOCK_KEYS, LOCK_KEYS + 3);
+        write_lock_keys(wire, claim->name, claim->name_length);
+        write_record(wire, part, " ");
+        write_number(wire, (claim->ttl + claim->delay) / MS);
+        write_text(wire, how);
         return write_end(wire);
 }
 
@@ -293,12 +294,13 @@ static bool is_in_line(const redisReply *reply)
 static void acquire_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
 {
         struct part *part = part_of_ask(ask);
+        uint64_t token;
 
         if (!reply)
                 acquire_failed(part, why);
-        else if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
-                claim_told(part, (uint64_t)reply->integer, ask->sent_at);
-        else if (reply->type == REDIS_REPLY_INTEGER)
+        else if (reply->type == REDIS_REPLY_STRING && (token = strtoull(reply->str, NULL, 10)) > 0)
+                claim_told(part, token, ask->sent_at);
+        else if (reply->type == REDIS_REPLY_INTEGER && reply->integer <= 0)
                 not_free(part, (uint64_t)-reply->integer);
         else if (is_in_line(reply))
                 in_line(part, reply);
@@ -372,10 +374,9 @@ static int write_cancel(struct ask *ask, struct wire *wire)
 {
         const struct part *part = part_of_ask(ask);
 
-        write_script(wire, ask, SCRIPT_CANCEL, LOCK_KEYS, LOCK_KEYS + 3);
+        write_script(wire, ask, SCRIPT_CANCEL, LOCK_KEYS, LOCK_KEYS + 2);
         write_lock_keys(wire, part->claim->name, part->claim->name_length);
-        write_record(wire, part);
-        write_bytes(wire, part->redis->prefix, part->redis->prefix_length);
+        write_record(wire, part, "");
         write_text(wire, part->redis->history);
         return write_end(wire);
 }
@@ -562,16 +563,32 @@ static int write_release(struct ask *ask, struct wire *wire)
         const struct part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
         const struct redis *redis = part->redis;
+        char uid[33], how[40] = "";
+
+        uid_text(claim->uid, uid);
+        if (*redis->history == 'h')
+                snprintf(how, sizeof(how), "released +%lld", (long long)(part->held_for / MS));
+        write_script(wire, ask, SCRIPT_RELEASE, LOCK_KEYS + 1, LOCK_KEYS + 3);
+        write_lock_keys(wire, claim->name, claim->name_length);
+        write_text(wire, redis->past_key);
+        write_bytes(wire, uid, 32);
+        write_text(wire, how);
+        return write_end(wire);
+}
+
+static int write_lose(struct ask *ask, struct wire *wire)
+{
+        const struct part *part = part_of_ask(ask);
+        const struct claim *claim = part->claim;
         char uid[33];
 
-        uid_text(part->claim->uid, uid);
-        write_script(wire, ask, SCRIPT_RELEASE, LOCK_KEYS, LOCK_KEYS + 5);
+        uid_text(claim->uid, uid);
+        write_script(wire, ask, SCRIPT_LOSE, LOCK_KEYS, LOCK_KEYS + 4);
         write_lock_keys(wire, claim->name, claim->name_length);
         write_bytes(wire, uid, 32);
         write_number(wire, claim->delay / MS);
         write_text(wire, claim->lost ? "1" : "0");
-        write_bytes(wire, redis->prefix, redis->prefix_length);
-        write_text(wire, redis->history);
+        write_text(wire, part->redis->history);
         return write_end(wire);
 }
 
@@ -618,16 +635,24 @@ static void release_answered(struct ask *ask, const redisReply *reply, const str
 
 static void send_release(struct part *part)
 {
-        ask_or_park(part, RELEASING, part->asking_history ? write_released : write_release, release_answered);
+        bool plain = !part->claim->lost && !part->claim->delay;
+
+        ask_or_park(part, RELEASING,
+                    part->asking_history ? write_released
+                    : plain              ? write_release
+                                         : write_lose,
+                    release_answered);
 }
 
 void claim_release(struct engine *engine, struct claim *claim)
 {
         struct part *part = part_of(claim);
+        int64_t now = redis_now(part->redis);
 
         (void)engine;
         leave_renewal(part);
-        part->until = redis_now(part->redis) + claim->ttl + claim->delay;
+        part->held_for = now - part->told_at;
+        part->until = now + claim->ttl + claim->delay;
         send_release(part);
 }
 

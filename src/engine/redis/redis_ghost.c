@@ -22,10 +22,9 @@ static int write_ghost(struct ask *ask, struct wire *wire)
         const struct redis *redis = ghost->redis;
         size_t name_length = ghost->key_length - redis->prefix_length;
 
-        write_script(wire, ask, SCRIPT_CANCEL, LOCK_KEYS, LOCK_KEYS + 3);
+        write_script(wire, ask, SCRIPT_CANCEL, LOCK_KEYS, LOCK_KEYS + 2);
         write_lock_keys(wire, ghost->text + redis->prefix_length, name_length);
         write_bytes(wire, ghost->text + ghost->key_length, ghost->record_length);
-        write_bytes(wire, redis->prefix, redis->prefix_length);
         write_text(wire, redis->history);
         return write_end(wire);
 }

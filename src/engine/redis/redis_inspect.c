@@ -145,7 +145,7 @@ static void split(const char *text, struct value *value)
 
 static bool is_ours(const struct value *value, size_t words)
 {
-        return value->words == words && value->length[UID] == 32 && value->length[MODE] == 1;
+        return value->words >= words && value->length[UID] == 32 && value->length[MODE] == 1;
 }
 
 static void describe(struct value *value, struct pawl_entry *entry)
@@ -157,10 +157,12 @@ static void describe(struct value *value, struct pawl_entry *entry)
         entry->mode = *value->word[MODE] == 's' ? PAWL_SHARED : PAWL_EXCLUSIVE;
         entry->max_holders = (uint32_t)strtoul(value->word[LIMIT], NULL, 10);
         entry->flags = *value->word[FLAGS] == 'd' ? PAWL_DETACH : 0;
-        if (value->words == WORDS) {
+        if (value->words > TOKEN)
                 entry->token = strtoull(value->word[TOKEN], NULL, 10);
+        if (value->words > SINCE)
                 entry->since_ms = strtoll(value->word[SINCE], NULL, 10);
-        }
+        else
+                entry->since_ms = (int64_t)(entry->token / 1000);
 }
 
 /* Somebody else's value is shown as it is, as far as it can be printed. */
@@ -182,7 +184,7 @@ static void tell_holder(struct inquiry *inquiry, const char *name, const char *t
 
         split(text, &value);
         entry.remaining_ms = left > 0 ? left : 0;
-        if (is_ours(&value, WORDS))
+        if (is_ours(&value, TOKEN + 1))
                 describe(&value, &entry);
         else
                 describe_foreign(text, &value, &entry);
@@ -312,11 +314,13 @@ static void tell_past(struct inquiry *inquiry, const char *name, const redisRepl
             !has_text(line->element[1]) || !has_text(line->element[2]))
                 return;
         split(line->element[2]->str, &value);
-        if (!is_ours(&value, WORDS))
+        if (!is_ours(&value, TOKEN + 1))
                 return;
         describe(&value, &entry);
         entry.how = how_of(line->element[0]->str);
         entry.until_ms = strtoll(line->element[1]->str, NULL, 10);
+        if (*line->element[1]->str == '+')
+                entry.until_ms += entry.since_ms;
         if (entry.until_ms < entry.since_ms)
                 entry.until_ms = entry.since_ms;
         inquiry->entry(inquiry, &entry);
@@ -500,9 +504,8 @@ static int write_on_name(struct ask *ask, struct wire *wire, enum script script)
 {
         const struct question *question = question_of(ask);
 
-        write_script(wire, ask, script, LOCK_KEYS, LOCK_KEYS + 2);
+        write_script(wire, ask, script, LOCK_KEYS, LOCK_KEYS + 1);
         write_lock_keys(wire, question->name, strlen(question->name));
-        write_bytes(wire, question->redis->prefix, question->redis->prefix_length);
         write_text(wire, question->redis->history);
         return write_end(wire);
 }

@@ -97,11 +97,10 @@ static int write_adopt(struct ask *ask, struct wire *wire)
         char uid[33];
 
         uid_text(part->claim->uid, uid);
-        write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 4);
+        write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 3);
         write_lock_keys(wire, part->claim->name, part->claim->name_length);
         write_text(wire, uid);
         write_number(wire, part->claim->ttl / MS);
-        write_bytes(wire, part->redis->prefix, part->redis->prefix_length);
         write_text(wire, part->redis->history);
         return write_end(wire);
 }

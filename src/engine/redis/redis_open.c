@@ -12,7 +12,7 @@
 
 extern const struct engine_ops redis_engine;
 
-enum { DEFAULT_PORT = 6379, DEFAULT_HISTORY = 1000, HISTORY_MAX = 100000, PREFIX_MAX = 200 };
+enum { DEFAULT_PORT = 6379, PREFIX_MAX = 200 };
 
 static int no_memory(struct pawl_why *why)
 {
@@ -137,10 +137,10 @@ static int read_prefix(struct redis *redis, const struct url *url, struct pawl_w
         if (code != PAWL_OK)
                 return code;
         redis->prefix_length = strlen(prefix);
-        if ((code = join(&redis->queue_prefix, "pawl:queue:", prefix, why)) != PAWL_OK ||
-            (code = join(&redis->fence_key, "pawl:fence:", prefix, why)) != PAWL_OK ||
+        if ((code = join(&redis->fence_key, "pawl:fence:", prefix, why)) != PAWL_OK ||
             (code = join(&redis->past_key, "pawl:past:", prefix, why)) != PAWL_OK)
                 return code;
+        redis->fence_length = strlen(redis->fence_key);
         return PAWL_OK;
 }
 
@@ -169,16 +169,16 @@ static int read_self(struct redis *redis, struct pawl_why *why)
 
 static int read_limits(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        int64_t history = DEFAULT_HISTORY;
+        const char *history = url_option(url, "history");
         int code;
 
         redis->timeout = 5 * SECOND;
         code = url_duration(url, "timeout", &redis->timeout, why);
         if (code == PAWL_OK && (redis->timeout < 10 * MS || redis->timeout > 3600 * SECOND))
                 code = why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
-        if (code == PAWL_OK)
-                code = read_number(url_option(url, "history"), "history", HISTORY_MAX, &history, why);
-        snprintf(redis->history, sizeof(redis->history), "%lld", (long long)history);
+        if (code == PAWL_OK && history && strcmp(history, "0") != 0 && strcmp(history, "1") != 0)
+                code = why_set(why, PAWL_INVALID, "history=%s: it is 1, past owners are remembered, or 0", history);
+        redis->history = history && *history == '0' ? "-" : "h";
         redis->target.silence = redis->timeout;
         return code;
 }
@@ -231,7 +231,7 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
-        if (strcmp(redis->history, "0") != 0)
+        if (*redis->history == 'h')
                 engine->capabilities |= PAWL_CAN_HISTORY;
         return PAWL_OK;
 }
@@ -263,7 +263,6 @@ static void redis_close(struct engine *engine)
         free(redis->path);
         free(redis->where);
         free(redis->prefix);
-        free(redis->queue_prefix);
         free(redis->fence_key);
         free(redis->past_key);
         free(redis->channel);

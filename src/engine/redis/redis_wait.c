@@ -226,16 +226,15 @@ static int write_look(struct ask *ask, struct wire *wire)
         const struct redis *redis = list->redis;
 
         drop_those_who_left(list);
-        write_script(wire, ask, SCRIPT_WAIT, LOCK_KEYS, LOCK_KEYS + 4 + 2 * list->sent_count);
+        write_script(wire, ask, SCRIPT_WAIT, LOCK_KEYS, LOCK_KEYS + 3 + 2 * list->sent_count);
         write_lock_keys(wire, list->name, list->name_length);
-        write_bytes(wire, redis->prefix, redis->prefix_length);
         write_text(wire, redis->history);
         write_text(wire, redis->client);
         write_text(wire, list->holder ? list->holder : "");
         for (size_t i = 0; i < list->sent_count; i++) {
                 const struct part *part = sent_part(list, i);
 
-                write_record(wire, part);
+                write_record(wire, part, "");
                 write_number(wire, (int64_t)part->ticket);
         }
         return write_end(wire);

@@ -139,9 +139,7 @@ void write_lock_keys(struct wire *wire, const char *name, size_t length)
         struct redis *redis = wire->redis;
 
         write_key(wire, redis->prefix, name, length);
-        write_key(wire, redis->queue_prefix, name, length);
-        write_text(wire, redis->fence_key);
-        write_text(wire, redis->past_key);
+        write_bytes(wire, redis->fence_key, redis->fence_length);
 }
 
 /* ---- records --------------------------------------------------------------------------------------------------- */
@@ -223,9 +221,10 @@ size_t record_make(const struct part *part, char *record)
         return (size_t)(at - record);
 }
 
-void write_record(struct wire *wire, const struct part *part)
+void write_record(struct wire *wire, const struct part *part, const char *after)
 {
         char record[RECORD_MAX];
+        size_t length = record_make(part, record);
 
-        write_bytes(wire, record, record_make(part, record));
+        write_bytes(wire, record, (size_t)(stpcpy(record + length, after) - record));
 }

@@ -1,28 +1,33 @@
 -- acquire.lua: takes the lock, or stands in line for it.
--- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the record; ttl + delay in ms; the mode, x or s, and
--- what to do if it is not free: 0 nothing, 1 stand in line, 2 take a ticket, to stand in line with it later; the namespace;
--- the ticket it had before, or ''; how many past owners are kept.
--- Returns the token; or 0: not free; or the ticket as a negative number; or, if it stands in line, { ticket, ms until to look
--- again, 1 if the holder is not one of us, the holder's value }. May be sent again: a holder gets its token once more and its
--- lease begins again.
+-- KEYS: the lock, the namespace's counter. ARGV: the record, ending in a blank; ttl + delay in ms; and in one word: the mode, x
+-- or s; what to do if it is not free: 0 nothing, 1 stand in line, 2 take a ticket, to stand in line with it later; h if past
+-- owners are remembered, else -; the ticket it had before, if any.
+-- Returns the token as text; or 0: not free; or the ticket as a negative number; or, if it stands in line, { ticket, ms until to
+-- look again, 1 if the holder is not one of us, the holder's value }. May be sent again: a holder gets its token once more and
+-- its lease begins again.
 
--- The short way: free, and nobody waits.
-if string.byte(ARGV[3]) == 120 and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
-        local time = redis.call('TIME')
-        local token = time[1] .. string.format('%06d', time[2])
-        local last = redis.call('GETSET', KEYS[3], token)
-        if last and tonumber(last) >= tonumber(token) then
-                token = string.format('%.0f', last + 1)
-                redis.call('SET', KEYS[3], token)
+-- The short way: free, and nobody waits. Every word and every call counts here: see NOTES.md.
+local call = redis.call
+if string.byte(ARGV[3]) == 120 and call('EXISTS', KEYS[1], 'pawl:queue:' .. KEYS[1]) == 0 then
+        local time = call('TIME')
+        local token = time[1] .. time[2]
+        if #token ~= 16 then
+                token = time[1] .. string.format('%06d', time[2])
         end
-        redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. token .. ' ' .. string.sub(token, 1, 13), 'PX', ARGV[2])
-        return tonumber(token)
+        local last = call('GETSET', KEYS[2], token)
+        if last and (#last ~= 16 or last >= token) and tonumber(last) >= tonumber(token) then
+                token = string.format('%.0f', last + 1)
+                call('SET', KEYS[2], token)
+        end
+        call('SET', KEYS[1], ARGV[1] .. token, 'PX', ARGV[2])
+        return token
 end
 
-local lock, queue, fence, past, space, keep = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[6]
+local lock, fence = KEYS[1], KEYS[2]
+local how, history = string.sub(ARGV[3], 2, 2), string.sub(ARGV[3], 3, 3) == 'h'
 --include common.lua
 
-local record, uid = ARGV[1], string.sub(ARGV[1], 1, 32)
+local record, uid = string.sub(ARGV[1], 1, -2), string.sub(ARGV[1], 1, 32)
 local client, ttl, delay, mode, limit = string.match(record, '^%x+ (%x+) (%d+) (%d+) (%a) (%d+) ')
 ttl = tonumber(ttl)
 
@@ -35,15 +40,15 @@ end
 if redis.call('ZCARD', queue) == 0 and admits(mode, tonumber(limit)) then
         local token = next_token()
         give(record, ttl, token)
-        return tonumber(token)
+        return token
 end
-local how = string.sub(ARGV[3], 2)
 if how == '0' then
         serve()
         return 0
 end
 
-local ticket = redis.call('ZSCORE', queue, record) or (ARGV[5] ~= '' and ARGV[5])
+local ticket = string.sub(ARGV[3], 4)
+ticket = redis.call('ZSCORE', queue, record) or (ticket ~= '' and ticket)
 if not ticket then
         ticket = time[1] * 1000000 + time[2]
         local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')

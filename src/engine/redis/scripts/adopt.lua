@@ -1,8 +1,7 @@
 -- adopt.lua: takes up a lease that outlived its process.
--- KEYS: the lock, its queue, the namespace's counter and history. ARGV: uid; its ttl in ms; the namespace; how many past
--- owners are kept.
+-- KEYS: the lock, the namespace's counter. ARGV: uid; its ttl in ms; h if past owners are remembered.
 -- Returns { token, ms that the lease still stands }, or 0: it does not.
-local lock, queue, fence, past, space, keep = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3], ARGV[4]
+local lock, fence, history = KEYS[1], KEYS[2], ARGV[3] == 'h'
 --include common.lua
 
 look()
@@ -11,4 +10,4 @@ if not held or string.match(held, '^%x+ %x+ (%d+) ') ~= ARGV[2] then
         return 0
 end
 local left = holder.left or (redis.call('ZSCORE', share, ARGV[1]) or now) - now
-return { token_of(held), left }
+return { tonumber(token_of(held)), left }

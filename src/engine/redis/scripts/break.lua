@@ -1,7 +1,7 @@
 -- break.lua: cuts the holders off, tells them, and hands the lock on.
--- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the namespace; how many past owners are kept.
+-- KEYS: the lock, the namespace's counter. ARGV: h if past owners are remembered.
 -- Returns how many were cut off.
-local lock, queue, fence, past, space, keep = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
+local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 --include common.lua
 
 local cut, delay = 0, 0

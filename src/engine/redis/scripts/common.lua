@@ -1,14 +1,18 @@
 -- common.lua: what stands in the way of a lock, and handing it on. Included by the scripts that need it, after their own
 -- short way: a script runs from its first line each time, and even defining functions costs.
 --
--- Expects: lock, queue, fence, past (keys), space (the namespace), keep (how many past owners are remembered).
+-- Expects: lock and fence (keys), history (true if past owners are remembered).
 --
--- A lock's value is  UID CLIENT TTL DELAY MODE LIMIT FLAGS AGE OWNER NOTE TOKEN SINCE  for an exclusive holder,
+-- A lock's value is  UID CLIENT TTL DELAY MODE LIMIT FLAGS AGE OWNER NOTE TOKEN [SINCE]  for an exclusive holder,
 -- "shared LIMIT" for shared ones (who they are stands in share and who), "delay" in a lock-delay; anything else was
--- written by a client that is not ours. A waiter's record is the same without TOKEN and SINCE.
+-- written by a client that is not ours. A waiter's record is the same without TOKEN and SINCE; SINCE (ms) is left out where it
+-- is the token's own time.
 
 local QUEUE_LEASE = 60000 -- a queue that nobody looks after vanishes; its clients look at least three times as often
-local share, who = 'pawl:share:' .. lock, 'pawl:who:' .. lock
+local HISTORY = 1000 -- past owners of the namespace, and up to as many again
+local space = string.sub(fence, #'pawl:fence:' + 1)
+local queue, share, who = 'pawl:queue:' .. lock, 'pawl:share:' .. lock, 'pawl:who:' .. lock
+local past = 'pawl:past:' .. space
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local holder = {}
@@ -29,9 +33,14 @@ local function next_token()
         return token
 end
 
-local function remember(value, how)
-        if keep ~= '0' then
-                redis.call('XADD', past, 'MAXLEN', '~', keep, '*', how, lock .. '\n' .. value)
+-- How and when it ended, the lock, the value of its holder.
+local function remember(value, how, at)
+        if history then
+                local entry = how .. ' ' .. number(at or now) .. '\n' .. lock .. '\n' .. value
+                local length = redis.pcall('RPUSH', past, entry) -- a damaged history must not keep a lock
+                if type(length) == 'number' and length > 2 * HISTORY then
+                        redis.call('LTRIM', past, -HISTORY, -1)
+                end
         end
 end
 
@@ -72,7 +81,7 @@ local function drop_expired()
                 local value = redis.call('HGET', who, uid)
                 if value then
                         redis.call('HDEL', who, uid)
-                        remember(value, 'expired')
+                        remember(value, 'expired', ended)
                         if delay_of(value) > 0 then
                                 delay_until = math.max(delay_until, ended + delay_of(value))
                         end
@@ -221,7 +230,7 @@ local function held_by(uid)
 end
 
 local function token_of(value)
-        return tonumber(string.match(value, ' (%d+) %d+$'))
+        return string.match(value, '^%S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%d+)')
 end
 
 -- The lease of a holder begins again.

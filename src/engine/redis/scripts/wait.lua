@@ -1,14 +1,14 @@
 -- wait.lua: claims that wait look again: were they granted, do they still stand in line, is the holder's lease over?
--- KEYS: the lock, its queue, the namespace's counter and history. ARGV: the namespace; how many past owners are kept; the
--- client; the value of the holder when it last looked; then record and ticket of each claim.
+-- KEYS: the lock, the namespace's counter. ARGV: h if past owners are remembered; the client; the value of the holder when it last
+-- looked; then record and ticket of each claim.
 -- Returns { ms until to look again, 1 if the holder is not one of us, the holder's value, then for each claim its token, or 0
 -- if it waits }. The lease of one that was granted begins again.
-local lock, queue, fence, past, space, keep = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
+local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 --include common.lua
 
-redis.call('SET', 'pawl:alive:' .. space .. ARGV[3], '', 'PX', QUEUE_LEASE)
+redis.call('SET', 'pawl:alive:' .. space .. ARGV[2], '', 'PX', QUEUE_LEASE)
 look()
-for i = 5, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
         local uid = string.sub(ARGV[i], 1, 32)
         if not held_by(uid) and not redis.call('ZSCORE', queue, ARGV[i]) then
                 redis.call('ZADD', queue, ARGV[i + 1], ARGV[i])
@@ -16,19 +16,19 @@ for i = 5, #ARGV, 2 do
 end
 redis.call('PEXPIRE', queue, QUEUE_LEASE)
 -- A release would have handed the lock on: free although somebody waits means that its holder's lease ran out.
-if holder.kind == 'free' and ARGV[4] ~= '' then
-        remember(ARGV[4], 'expired')
+if holder.kind == 'free' and ARGV[3] ~= '' then
+        remember(ARGV[3], 'expired')
 end
 serve()
-local ms, foreign = due(ARGV[5])
+local ms, foreign = due(ARGV[4])
 local reply = { ms, foreign, holder.value or '' }
-for i = 5, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
         local uid = string.sub(ARGV[i], 1, 32)
         local held = held_by(uid)
         if held then
                 local ttl, delay = string.match(ARGV[i], '^%x+ %x+ (%d+) (%d+) ')
                 restart(uid, tonumber(ttl), delay)
         end
-        reply[#reply + 1] = held and token_of(held) or 0
+        reply[#reply + 1] = held and tonumber(token_of(held)) or 0
 end
 return reply
