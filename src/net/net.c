@@ -82,11 +82,17 @@ static void say_error(struct net *net, int error)
         net->why.sys_errno = error;
 }
 
+/* A question that is still open is kept for the next try: nameservers that do not answer would otherwise gather threads. */
+static bool keeps_asking(const struct net *net)
+{
+        return net->lookup && net->lookup->open;
+}
+
 static void say_too_late(struct net *net)
 {
         char where[WHERE_SIZE];
 
-        if (net->lookup && !net->address)
+        if (keeps_asking(net))
                 why_set(&net->why, PAWL_UNREACHABLE, "%s was not looked up in time", net->target->host);
         else if (net->secured)
                 why_set(&net->why, PAWL_UNREACHABLE, "%s did not finish the TLS handshake in time: does it speak TLS?",
@@ -135,11 +141,17 @@ static void drop_socket(struct net *net)
         net->watch.fd = -1;
 }
 
+static void drop_lookup(struct net *net)
+{
+        lookup_close(net->lookup);
+        net->lookup = NULL;
+}
+
 static void drop_everything(struct net *net)
 {
         drop_socket(net);
-        lookup_close(net->lookup);
-        net->lookup = NULL;
+        if (!keeps_asking(net))
+                drop_lookup(net);
         net->address = NULL;
         net->send_error = 0;
         free_buffer(&net->out);
@@ -296,6 +308,7 @@ char *net_room(struct net *net, size_t size)
 {
         struct net_buffer *out = &net->out;
 
+        assert(net->state == NET_UP);
         if (size <= out->room - out->end)
                 return out->bytes + out->end;
         /* Moved to the front only if that makes much room: not again and again for a few bytes. */
@@ -349,6 +362,7 @@ static void tell_down(struct net *net)
         struct pawl_why why = net->why;
 
         loop_unset(net->loop, &net->timer);
+        free_buffer(&net->out); /* what was written since is not for the next connection */
         net->failing = false;
         net->state = NET_DOWN;
         net->events->down(net, &why);
@@ -451,8 +465,7 @@ static void come_up(struct net *net)
         net->state = NET_UP;
         net->connections++;
         net->address = NULL;
-        lookup_close(net->lookup);
-        net->lookup = NULL;
+        drop_lookup(net);
         loop_set(net->loop, &net->timer, NEVER);
         want_out(net, net_unsent(net) > 0);
         if (net->failing || !tell_up(net))
@@ -629,7 +642,13 @@ static void looked_up(void *arg)
 {
         struct net *net = arg;
 
+        if (net->state != NET_CONNECTING ||
+            net->failing) { /* an answer that nobody waits for: the next try asks anew */
+                drop_lookup(net);
+                return;
+        }
         if (lookup_result(net->lookup, &net->why) != PAWL_OK) {
+                drop_lookup(net);
                 lose(net);
                 return;
         }
@@ -659,6 +678,16 @@ void net_init(struct net *net, struct loop *loop, const struct net_events *event
         net->timer.fire = due;
 }
 
+/* Asks, unless the last try's question is still open. */
+static int look_up(struct net *net, struct pawl_why *why)
+{
+        const struct net_target *target = net->target;
+
+        if (net->lookup)
+                return PAWL_OK;
+        return lookup_open(&net->lookup, net->loop, target->host, target->port, looked_up, net, why);
+}
+
 int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why)
 {
         int64_t now = loop_now(net->loop);
@@ -669,18 +698,15 @@ int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why)
         net->why = (struct pawl_why){0};
         if (loop_set(net->loop, &net->timer, net->until) != 0)
                 return why_set(why, PAWL_NO_MEMORY, "no memory to connect");
-        if (net->target->path) {
-                net->state = NET_CONNECTING;
-                try_path(net);
-                return PAWL_OK;
-        }
-        code = lookup_open(&net->lookup, net->loop, net->target->host, net->target->port, looked_up, net, why);
+        code = net->target->path ? PAWL_OK : look_up(net, why);
         if (code != PAWL_OK) {
                 loop_unset(net->loop, &net->timer);
                 return code;
         }
         net->state = NET_CONNECTING;
-        if (net->lookup->at_once)
+        if (net->target->path)
+                try_path(net);
+        else if (net->lookup->at_once)
                 looked_up(net);
         return PAWL_OK;
 }
@@ -746,6 +772,7 @@ void net_close(struct net *net)
                 send_sealed(net);
         }
         drop_everything(net);
+        drop_lookup(net);
         loop_unset(net->loop, &net->timer);
         net->failing = false;
         net->state = NET_DOWN;

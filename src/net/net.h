@@ -29,7 +29,8 @@ struct net_events {
         /* Bytes from the server, all of them taken. It may call net_close or net_fail. */
         void (*heard)(struct net *net, const char *data, size_t size);
         /* It is DOWN: never came up, or was lost. net_connect may be called here, or later. why has a sentence and one of
-         * PAWL_UNREACHABLE (with sys_errno), PAWL_DENIED (certificates), PAWL_SYSTEM, PAWL_NO_MEMORY. */
+         * PAWL_UNREACHABLE (with sys_errno if a system call said so), PAWL_DENIED (certificates; rights to a unix
+         * socket), PAWL_SYSTEM, PAWL_NO_MEMORY, or what net_fail was given. */
         void (*down)(struct net *net, const struct pawl_why *why);
 };
 

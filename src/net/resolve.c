@@ -59,6 +59,7 @@ static void told(struct watch *watch, uint32_t events)
         if (!atomic_load(&lookup->answered))
                 return;
         loop_unwatch(lookup->loop, &lookup->watch);
+        lookup->open = false;
         lookup->done(lookup->arg);
 }
 
@@ -84,21 +85,32 @@ static int start_thread(struct net_lookup *lookup)
         return error;
 }
 
+static int cannot_ask(const struct net_lookup *lookup, int error, struct pawl_why *why)
+{
+        int code = error == ENOMEM ? PAWL_NO_MEMORY : PAWL_SYSTEM;
+
+        why_system(why, error, "cannot look up %s", lookup->host);
+        if (why)
+                why->code = code;
+        return code;
+}
+
 static int begin_beside(struct net_lookup *lookup, struct pawl_why *why)
 {
         int error;
 
         lookup->watch.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (lookup->watch.fd < 0)
-                return why_system(why, errno, "cannot look up %s", lookup->host);
+                return cannot_ask(lookup, errno, why);
         error = loop_watch(lookup->loop, &lookup->watch);
         if (error != 0)
-                return why_system(why, error, "cannot look up %s", lookup->host);
+                return cannot_ask(lookup, error, why);
         error = start_thread(lookup);
         if (error != 0) {
                 loop_unwatch(lookup->loop, &lookup->watch);
-                return why_system(why, error, "cannot start a thread to look up %s", lookup->host);
+                return cannot_ask(lookup, error, why);
         }
+        lookup->open = true;
         return PAWL_OK;
 }
 
@@ -143,7 +155,7 @@ int lookup_result(const struct net_lookup *lookup, struct pawl_why *why)
         case EAI_MEMORY:
                 return why_set(why, PAWL_NO_MEMORY, "no memory to look up %s", lookup->host);
         case EAI_SYSTEM:
-                return why_system(why, lookup->system_error, "cannot look up %s", lookup->host);
+                return cannot_ask(lookup, lookup->system_error, why);
         default:
                 return why_set(why, PAWL_UNREACHABLE, "cannot look up %s: %s", lookup->host,
                                gai_strerror(lookup->error));

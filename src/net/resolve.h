@@ -16,6 +16,7 @@ struct net_lookup {
         struct loop *loop;
         void (*done)(void *arg);
         void *arg;
+        bool open;    /* the thread has not been heard yet */
         bool at_once; /* it was an address: there is no thread, and done is not called */
         atomic_int holders;
         atomic_bool answered;

@@ -234,6 +234,8 @@ int secured_open(struct net_secured **out, const struct net_target *target, stru
         if (!name && !target->tls->insecure)
                 return why_set(why, PAWL_DENIED,
                                "%s: TLS over a unix socket needs the name the certificate should have", target->path);
+        if (name && strlen(name) > 255)
+                return why_set(why, PAWL_DENIED, "%s is no name of a server", name);
         secured = calloc(1, sizeof(*secured));
         if (!secured)
                 return why_set(why, PAWL_NO_MEMORY, "no memory for TLS");
@@ -243,7 +245,7 @@ int secured_open(struct net_secured **out, const struct net_target *target, stru
         ERR_clear_error();
         if (!prepared) {
                 secured_close(secured);
-                return why_set(why, PAWL_NO_MEMORY, "no memory for TLS, or no name for a server: %s", name ? name : "");
+                return why_set(why, PAWL_NO_MEMORY, "no memory for TLS");
         }
         *out = secured;
         return PAWL_OK;

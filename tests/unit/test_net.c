@@ -645,6 +645,30 @@ TEST(net_fail_passes_the_sentence_in_a_later_turn)
         end(&user);
 }
 
+TEST(what_was_written_to_a_connection_that_has_failed_is_not_said_to_the_next)
+{
+        struct user user;
+        int listener, fd;
+
+        begin(&user);
+        listener = listen_tcp(&user.target.port, 5);
+        connect_within(&user, 10 * SECOND);
+        TURN_UNTIL(user.ups == 1);
+        net_fail(&user.net, PAWL_UNREACHABLE, "no reply");
+        say(&user, "for the first");
+        TURN_UNTIL(user.downs == 1);
+        close(take(listener));
+        connect_within(&user, 10 * SECOND);
+        TURN_UNTIL(user.ups == 2);
+        fd = take(listener);
+        say(&user, "for the second");
+        net_flush(&user.net);
+        server_hears(fd, "for the second");
+        close(fd);
+        close(listener);
+        end(&user);
+}
+
 TEST(it_may_be_failed_while_it_hears_and_then_hears_no_more)
 {
         struct user user;
