@@ -94,12 +94,22 @@ export REDISCLI_AUTH
 set_up acl setuser worker on '>pass' '~lock:*' +auth +select
 at=redis://worker:pass@127.0.0.1:$port
 like "a user who may do nothing" "$(found 'refuses what locks need')" "danger *"
+# Commands that a script of ours uses and the user would not be given, or that are not tried.
+missing=
+for name in $(grep -ho "call('[A-Z]*'" "$SOURCE_DIR"/src/engine/redis/scripts/*.lua | sed "s/.*('//; s/'//" | sort -u); do
+        grep -q "try('$name'" "$SOURCE_DIR/src/engine/redis/scripts/probe.lua" || missing="$missing $name(probe.lua)"
+        grep -qi " +$name\\( \\|\$\\)" "$scratch/mend" || missing="$missing $name(redis_judge.c)"
+done
+is "every command of the scripts is tried by probe.lua, and stands in the ACL that is printed" "$missing" ""
 # What it prints runs as that user, who may not; an administrator may.
 mended=$(sed 's/ --user worker//' "$scratch/mend")
 ok "its command, run by an administrator" sh -c "$mended"
 unlike "lets the user in" "$(found 'refuses what')" "danger *"
 like "who may now do what locks need" "$(found 'may do what locks need')" "fine *"
 ok "and so can lock" "$pawl" run -e "$at" x true
+ok "share" "$pawl" run -e "$at" -s x true
+ok "look" "$pawl" show -e "$at" x
+ok "list" "$pawl" ls -e "$at"
 like "though not see all settings" "$(found 'some settings were not looked at')" "advice *"
 mended=$(sed 's/ --user worker//' "$scratch/mend")
 ok "which can be mended too" sh -c "$mended"

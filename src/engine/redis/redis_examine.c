@@ -117,11 +117,9 @@ static int write_probe(struct ask *ask, struct wire *wire)
         char name[32];
         size_t length = probe_name(examination, name);
 
-        write_script(wire, ask, SCRIPT_PROBE, 4, 6);
+        write_script(wire, ask, SCRIPT_PROBE, 2, 4);
         write_key(wire, redis->prefix, name, length);
-        write_key(wire, redis->queue_prefix, name, length);
         write_text(wire, redis->fence_key);
-        write_key(wire, redis->past_key, name, length);
         write_bytes(wire, redis->prefix, redis->prefix_length);
         write_text(wire, redis->client);
         return write_end(wire);

@@ -12,8 +12,8 @@
 /* What scripts and connections of ours use, for an ACL. */
 #define NEEDED                                                                                                         \
         "+eval +evalsha +select +ping +info +scan +subscribe +unsubscribe +publish +time +exists +get +set +getset "   \
-        "+del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +hset +hget +hvals +hdel +xadd " \
-        "+xrevrange"
+        "+del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +hset +hget +hvals +hdel "       \
+        "+rpush +ltrim +lrange"
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 

@@ -1,9 +1,10 @@
 -- probe.lua: may this user do what locks need? Does each of it once, on names that nobody else uses, and leaves nothing
 -- behind; the counter keeps its value.
--- KEYS: a lock, its queue, the namespace's counter, a history that is not the namespace's. ARGV: the namespace, the client.
+-- KEYS: a lock, the namespace's counter. ARGV: the namespace, the client.
 -- Returns what was refused: { command, error, ... }.
-local lock, queue, fence, past = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local share, who = 'pawl:share:' .. lock, 'pawl:who:' .. lock
+local lock, fence, own = KEYS[1], KEYS[2], ARGV[1] .. ARGV[2]
+local queue, share, who = 'pawl:queue:' .. lock, 'pawl:share:' .. lock, 'pawl:who:' .. lock
+local past = 'pawl:past:' .. own
 local refused = {}
 
 local function try(command, ...)
@@ -34,10 +35,11 @@ try('HSET', who, 'probe', '1')
 try('HGET', who, 'probe')
 try('HVALS', who)
 try('HDEL', who, 'probe')
-try('XADD', past, 'MAXLEN', '~', 1, '*', 'probe', '1')
-try('XREVRANGE', past, '+', '-', 'COUNT', 1)
-try('SET', 'pawl:alive:' .. ARGV[1] .. ARGV[2], '', 'PX', 1)
-try('PUBLISH', 'pawl:news:' .. ARGV[1] .. ARGV[2], 'probe')
+try('RPUSH', past, 'probe')
+try('LTRIM', past, -1, -1)
+try('LRANGE', past, -1, -1)
+try('SET', 'pawl:alive:' .. own, '', 'PX', 1)
+try('PUBLISH', 'pawl:news:' .. own, 'probe')
 local last = try('GET', fence)
 if last then
         try('GETSET', fence, last)
