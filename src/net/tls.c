@@ -193,21 +193,22 @@ static bool is_address(const char *name)
         return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
 }
 
+enum { NAME_MAX_LENGTH = 255 };
+
 /* The name to be checked and told; a certificate has it without the dot at its end. False: no memory. */
 static bool expect(SSL *ssl, const char *name)
 {
-        char plain[256];
+        char plain[NAME_MAX_LENGTH + 1];
         size_t length = strlen(name);
 
         if (is_address(name))
                 return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
-        if (length > 1 && length <= sizeof(plain) && name[length - 1] == '.') {
-                memcpy(plain, name, length - 1);
-                plain[length - 1] = '\0';
-                name = plain;
-        }
+        if (length > 1 && name[length - 1] == '.')
+                length--;
+        memcpy(plain, name, length);
+        plain[length] = '\0';
         SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+        return SSL_set1_host(ssl, plain) == 1 && SSL_set_tlsext_host_name(ssl, plain) == 1;
 }
 
 static bool prepare(struct net_secured *secured, const char *name)
@@ -234,7 +235,7 @@ int secured_open(struct net_secured **out, const struct net_target *target, stru
         if (!name && !target->tls->insecure)
                 return why_set(why, PAWL_DENIED,
                                "%s: TLS over a unix socket needs the name the certificate should have", target->path);
-        if (name && strlen(name) > 255)
+        if (name && strlen(name) > NAME_MAX_LENGTH)
                 return why_set(why, PAWL_DENIED, "%s is no name of a server", name);
         secured = calloc(1, sizeof(*secured));
         if (!secured)
