@@ -238,7 +238,8 @@ static void wait_for_quiet(struct pawl_client *client)
         int64_t now;
 
         for (;;) {
-                loop_turn(&client->loop);
+                if (client->driver == DRIVER_NOBODY)
+                        loop_turn(&client->loop);
                 client_call_back(client);
                 if (!list_empty(&client->core.notices) && !client->in_callback)
                         continue;

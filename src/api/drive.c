@@ -116,10 +116,33 @@ static bool left_to_the_thread(struct pawl_client *client)
         return true;
 }
 
+/* The only one who wants something, and a reply to it is all that is expected: sleeps right where it will come. */
+static bool drive_hot(struct pawl_client *client)
+{
+        struct loop_hot *hot;
+        bool something;
+
+        if (client->core.stats.waiting > 1 || !list_empty(&client->sleepers) || !list_empty(&client->core.notices))
+                return false;
+        hot = loop_heat(&client->loop);
+        if (!hot)
+                return false;
+        latch_give(&client->latch);
+        something = hot->wait(hot);
+        latch_take(&client->latch);
+        loop_turn_hot(&client->loop, hot);
+        return something;
+}
+
 static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
 {
         client->driver = DRIVER_CALLER;
         client->caller_turns++;
+        if (drive_hot(client) && sleeper->got) {
+                client->driver = DRIVER_NOBODY;
+                (void)left_to_the_thread(client);
+                return;
+        }
         loop_turn(&client->loop);
         if (!sleeper->got && (left_to_the_thread(client) || list_empty(&client->core.notices))) {
                 latch_give(&client->latch);

@@ -347,6 +347,7 @@ size_t loop_turn(struct loop *loop)
 
         assert(loop->turn == no_turn);
         loop->turn = loop_now(loop);
+        loop->polled_at = loop->turn;
         /* What has arrived comes before what is overdue: a reply in time must not lose to its own deadline. */
         if (loop->epoll_fd >= 0)
                 done += call_watches(loop, &timer_ready);
@@ -355,6 +356,49 @@ size_t loop_turn(struct loop *loop)
                 arm(loop, loop_next(loop));
         loop->turn = no_turn;
         return done;
+}
+
+/* ---- hot descriptors ---------------------------------------------------------------------------------------------- */
+
+/* A hot wait may last a few ms, and other descriptors are not looked at meanwhile: not so near to a timer, and not so often in
+ * a row that they wait longer than this. */
+#define HOT_WAIT_MAX (20 * MS)
+#define HOT_TURNS_FOR MS
+
+void loop_expect(struct loop *loop, struct loop_hot *hot, bool expected)
+{
+        if (expected) {
+                loop->hots++;
+                loop->hot = hot;
+        } else {
+                loop->hots--;
+                if (loop->hot == hot)
+                        loop->hot = NULL;
+        }
+}
+
+struct loop_hot *loop_heat(struct loop *loop)
+{
+        int64_t now;
+
+        if (loop->hots != 1 || !loop->hot || atomic_load(&loop->woken))
+                return NULL;
+        now = loop_now(loop);
+        if (now - loop->polled_at >= HOT_TURNS_FOR || loop_next(loop) - now < HOT_WAIT_MAX)
+                return NULL;
+        return loop->slept_in = loop->hot;
+}
+
+void loop_turn_hot(struct loop *loop, struct loop_hot *hot)
+{
+        assert(loop->turn == no_turn);
+        loop->turn = loop_now(loop);
+        loop->slept_in = NULL;
+        hot->take(hot);
+        fire_timers(loop);
+        if (loop_next(loop) < loop->armed)
+                arm(loop, loop_next(loop));
+        loop->turn = no_turn;
 }
 
 void loop_wait(struct loop *loop, int64_t until)

@@ -42,6 +42,13 @@ struct loop_slot {
         struct timer *timer;
 };
 
+/* A descriptor whose news are expected any moment, such as the reply to a request. A thread that waits for nothing else may
+ * sleep right there: that is one system call instead of four. */
+struct loop_hot {
+        bool (*wait)(struct loop_hot *); /* like loop_wait, for a few ms at most; true: there is something to take */
+        void (*take)(struct loop_hot *); /* hears what wait got; called after each */
+};
+
 struct loop {
         struct loop_source source;
         struct loop_slot *heap; /* the earliest at [1] */
@@ -56,7 +63,11 @@ struct loop {
         atomic_bool woken;    /* a wake is in the eventfd */
         struct watch **batch; /* the watches of the turn being dispatched, so that one may be removed meanwhile */
         size_t batched;
-        size_t chance_left; /* random bytes not yet given out, at the end of chance */
+        struct loop_hot *hot;      /* where news are expected, if hots is 1 */
+        struct loop_hot *slept_in; /* a thread sleeps there now: its descriptor must stay open */
+        size_t hots;               /* at how many places */
+        int64_t polled_at;         /* when all descriptors were looked at */
+        size_t chance_left;        /* random bytes not yet given out, at the end of chance */
         unsigned char chance[256];
 };
 
@@ -105,6 +116,13 @@ void loop_wait(struct loop *loop, int64_t until);
 void loop_wake(struct loop *loop);
 /* Does everything that is due now, without sleeping. Returns how many timers fired and watches were ready. */
 size_t loop_turn(struct loop *loop);
+/* News are expected here, or no longer. */
+void loop_expect(struct loop *loop, struct loop_hot *hot, bool expected);
+/* Where to sleep instead of in loop_wait; NULL if other things are due as well. Nobody may turn the loop until loop_turn_hot. */
+struct loop_hot *loop_heat(struct loop *loop);
+/* A turn for what a hot wait got, if anything, and the timers. */
+void loop_turn_hot(struct loop *loop, struct loop_hot *hot);
+
 /* Readable when loop_turn has something to do. */
 static inline int loop_fd(const struct loop *loop)
 {

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -137,7 +138,12 @@ static void drop_socket(struct net *net)
         if (net->watch.fd < 0)
                 return;
         loop_unwatch(net->loop, &net->watch);
-        close(net->watch.fd);
+        if (net->loop->slept_in == &net->hot) { /* another thread: its number must not become another file's */
+                shutdown(net->watch.fd, SHUT_RDWR);
+                net->slept_in_fd = net->watch.fd;
+        } else {
+                close(net->watch.fd);
+        }
         net->watch.fd = -1;
 }
 
@@ -149,6 +155,8 @@ static void drop_lookup(struct net *net)
 
 static void drop_everything(struct net *net)
 {
+        net_expect(net, false);
+        net->sleepable = false;
         drop_socket(net);
         if (!keeps_asking(net))
                 drop_lookup(net);
@@ -206,7 +214,7 @@ static size_t send_bytes(struct net *net, const char *bytes, size_t size)
         size_t sent = 0;
 
         while (sent < size) {
-                ssize_t n = send(net->watch.fd, bytes + sent, size - sent, MSG_NOSIGNAL);
+                ssize_t n = send(net->watch.fd, bytes + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -376,7 +384,7 @@ static ssize_t receive(struct net *net, char *bytes, size_t size)
         ssize_t n;
 
         do
-                n = recv(net->watch.fd, bytes, size, 0);
+                n = recv(net->watch.fd, bytes, size, MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
         if (n > 0)
                 return n;
@@ -748,6 +756,69 @@ static void due(struct timer *timer)
         }
 }
 
+/* ---- an answer that is expected any moment ---------------------------------------------------------------------------- */
+
+enum { HOT_SIZE = 4096 };
+
+static struct net *net_of_hot(struct loop_hot *hot)
+{
+        return container_of(hot, struct net, hot);
+}
+
+/* The one place where the socket blocks: for as long as SO_RCVTIMEO says. An end or an error is left to the loop. */
+static bool hot_wait(struct loop_hot *hot)
+{
+        struct net *net = net_of_hot(hot);
+        ssize_t n =
+                recv(net->watch.fd, net->hot_bytes, HOT_SIZE, 0); /* nobody changes either meanwhile: see slept_in */
+
+        net->hot_count = n > 0 ? (size_t)n : 0;
+        return n > 0;
+}
+
+static void hot_take(struct loop_hot *hot)
+{
+        struct net *net = net_of_hot(hot);
+        size_t count = net->hot_count;
+
+        net->hot_count = 0;
+        if (net->slept_in_fd > 0)
+                close(net->slept_in_fd);
+        net->slept_in_fd = 0;
+        if (count == 0 || net->state != NET_UP || net->failing || !hear(net, net->hot_bytes, count))
+                return;
+        if (net_unsent(net) > 0 && !(net->watch.events & EPOLLOUT))
+                net_flush(net);
+}
+
+/* Everything else asks with MSG_DONTWAIT, so the socket itself may block. */
+static bool make_sleepable(struct net *net)
+{
+        static const struct timeval few_ms = {.tv_usec = 4000};
+        int flags = fcntl(net->watch.fd, F_GETFL);
+
+        if (!net->hot_bytes)
+                net->hot_bytes = malloc(HOT_SIZE);
+        net->hot.wait = hot_wait;
+        net->hot.take = hot_take;
+        net->sleepable = net->hot_bytes && flags >= 0 &&
+                         setsockopt(net->watch.fd, SOL_SOCKET, SO_RCVTIMEO, &few_ms, sizeof(few_ms)) == 0 &&
+                         fcntl(net->watch.fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+        return net->sleepable;
+}
+
+void net_expect(struct net *net, bool expected)
+{
+        if (net->expecting == expected)
+                return;
+        if (expected && (net->state != NET_UP || net->failing || net->secured))
+                return;
+        if (expected && !net->sleepable && !make_sleepable(net))
+                return;
+        net->expecting = expected;
+        loop_expect(net->loop, &net->hot, expected);
+}
+
 void net_fail(struct net *net, int code, const char *format, ...)
 {
         char text[sizeof(net->why.text)];
@@ -774,6 +845,8 @@ void net_close(struct net *net)
         drop_everything(net);
         drop_lookup(net);
         loop_unset(net->loop, &net->timer);
+        free(net->hot_bytes);
+        net->hot_bytes = NULL;
         net->failing = false;
         net->state = NET_DOWN;
 }

@@ -65,6 +65,12 @@ struct net {
         bool *closed;                   /* in an event of ours: set by net_close */
         int send_error;                 /* an errno: nothing goes out any more; what came in is still to be heard */
         bool failing;                   /* it is over: down is told at the next turn */
+        struct loop_hot hot;            /* see net_expect */
+        char *hot_bytes;                /* what a hot wait got */
+        size_t hot_count;
+        int slept_in_fd; /* to be closed when nobody sleeps there any more; 0: none */
+        bool expecting;
+        bool sleepable; /* the socket is ready for hot waits */
         struct pawl_why why;
 };
 
@@ -85,6 +91,9 @@ void net_wrote(struct net *net, size_t size);
 void net_flush(struct net *net);
 /* Written and not yet taken by the socket. */
 size_t net_unsent(const struct net *net);
+
+/* An answer is expected any moment, or no longer: a thread that waits for nothing else may sleep in the socket itself. */
+void net_expect(struct net *net, bool expected);
 
 /* Ends the connection from our side, with a sentence: down is told in a later turn, and until then the state stays as it
  * was. (A reply that makes no sense, a request that is overdue.) Nothing happens if it is DOWN, or has failed already. */

@@ -118,8 +118,10 @@ static int send_ask(struct wire *wire, struct ask *ask)
                 return code;
         list_append(&wire->asked, &ask->listed);
         watch_time(wire);
-        if (idle) /* else the next reply takes along what was written meanwhile */
+        if (idle) { /* else the next reply takes along what was written meanwhile */
                 net_flush(&wire->net);
+                net_expect(&wire->net, !wire->news);
+        }
         return PAWL_OK;
 }
 
@@ -219,6 +221,8 @@ static void heard(struct net *net, const char *data, size_t size)
                          wire->redis->where);
         if (net->state == NET_UP && net_unsent(net))
                 net_flush(net);
+        if (list_empty(&wire->asked))
+                net_expect(net, false);
 }
 
 /* ---- the handshake ----------------------------------------------------------------------------------------------- */
