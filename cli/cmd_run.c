@@ -160,6 +160,13 @@ static int run_command(struct signals *signals, pawl_client *client, pawl_lock *
                     (long long)lease_ms);
                 return EXIT_FAILED;
         }
+        if (lease_ms > 0 && request.keep.no_renew && request.keep.at_least_ms > lease_ms) {
+                say("--hold-at-least is longer than the lease, which ends in %lld ms and with --no-renew is not "
+                    "renewed: "
+                    "give a longer --ttl",
+                    (long long)lease_ms);
+                return EXIT_FAILED;
+        }
         request.keep.kill_after_ms = request.kill_after_ms >= 0 ? request.kill_after_ms : lease_ms / 5;
         if (!put_environment(client, lock) || !watchdog_start(dog)) {
                 say("cannot start '%s': %s", request.argv[0], strerror(errno));

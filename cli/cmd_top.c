@@ -24,7 +24,7 @@ static const struct option options[] = {
 /* ---- one snapshot ----------------------------------------------------------------------------------------------- */
 
 struct row {
-        struct pawl_entry entry; /* name and owner are our own copies */
+        struct pawl_entry entry; /* its texts are our own copies */
 };
 
 struct snapshot {
@@ -51,8 +51,8 @@ static int add_entry(const struct pawl_entry *entry, void *arg)
         row->entry = *entry;
         row->entry.name = strdup(entry->name);
         row->entry.owner = strdup(entry->owner ? entry->owner : "");
-        row->entry.note = NULL;
-        return row->entry.name && row->entry.owner ? 0 : 1;
+        row->entry.note = strdup(entry->note ? entry->note : "");
+        return row->entry.name && row->entry.owner && row->entry.note ? 0 : 1;
 }
 
 static void snapshot_free(struct snapshot *snapshot)
@@ -60,6 +60,7 @@ static void snapshot_free(struct snapshot *snapshot)
         for (size_t i = 0; i < snapshot->count; i++) {
                 free((char *)(uintptr_t)snapshot->rows[i].entry.name);
                 free((char *)(uintptr_t)snapshot->rows[i].entry.owner);
+                free((char *)(uintptr_t)snapshot->rows[i].entry.note);
         }
         free(snapshot->rows);
 }

@@ -302,7 +302,7 @@ struct pawl_entry {
 /* The entry is borrowed for the call; a return other than 0 ends the listing. Runs on the calling thread. */
 typedef int pawl_entry_fn(const struct pawl_entry *entry, void *arg);
 
-/* Every holder of every name that begins with prefix (NULL: all). */
+/* Every holder of every name that begins with prefix (NULL: all), and a PAWL_ROLE_FREE for a name that has none. */
 PAWL_EXPORT int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *arg);
 /* Holders, then the queue in its order, then past owners, the latest first. PAWL_NOT_FOUND if nothing is known. */
 PAWL_EXPORT int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg);

@@ -58,5 +58,6 @@ is "JSON has severity, where, what and mend" \
         "$("$pawl" doctor --json | python3 -c 'import json, sys; print(sorted(set(k for f in json.load(sys.stdin) for k in f)))')" \
         "['mend', 'severity', 'what', 'where']"
 status 125 "an argument is too much" "$pawl" doctor now
-status 125 "a store that cannot be opened is a failure" "$pawl" doctor -e local:/proc/nowhere
+status 125 "a store that cannot be opened is a failure" "$pawl" doctor -e local:/proc
+like "and says why" "$errors" "pawl: *no file can be made in /proc*"
 done_testing

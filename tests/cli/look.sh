@@ -33,6 +33,7 @@ is "show --json" "$("$pawl" show --json app/a | json '[(e["role"], e["waiters"])
 is "the note is there" "$("$pawl" show --json app/a | json 'entries[0]["note"]')" 'first "note"'
 like "top shows the most wanted first" "$("$pawl" top | sed -n 4p)" "app/a *1 *"
 is "top --json" "$("$pawl" top --json | json 'entries[0]["name"]')" "app/a"
+is "with notes" "$("$pawl" top --json | json '[e["note"] for e in entries if e["name"] == "app/a"]')" "['first \"note\"']"
 is "top --count" "$("$pawl" top --count 2 --interval 10ms | grep -c '^pawl top')" 2
 ok "break lets the waiter in" "$pawl" break app/a
 wait_status $waiter

@@ -131,6 +131,9 @@ kill -TERM $holder
 wait_status $holder
 is "a signal ends that, and the status is COMMAND's" "$code" 3
 ok "the lock is free then" "$pawl" run -n x true
+status 125 "--hold-at-least beyond a lease that is not renewed is refused" \
+        "$pawl" run --no-renew --ttl 1s --hold-at-least 5s x true
+ok "which is said in one sentence" one_sentence
 status 3 "--hold-at-least ends by itself" "$pawl" run --hold-at-least 50ms x sh -c 'exit 3'
 status 143 "--max-hold ends COMMAND by TERM" "$pawl" run --max-hold 100ms x sleep 60
 like "and says so" "$errors" "pawl: *--max-hold*"

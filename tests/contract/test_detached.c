@@ -79,6 +79,36 @@ TEST(an_adopted_lease_can_be_put_down_again)
         CHECK_INT(pawl_adopt(two, word, NULL, &none), PAWL_LOST);
 }
 
+TEST(history_has_who_took_a_lease_not_who_gave_it_back)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join_with(place, (struct pawl_open_options){.owner = "the maker"});
+        pawl_client *two = join_with(place, (struct pawl_open_options){.owner = "the messenger"});
+        char word[PAWL_LEASE_MAX + 1];
+        struct view view;
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_DETACH | PAWL_CAN_INSPECT | PAWL_CAN_HISTORY);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        MUST(pawl_adopt(two, word, NULL, &lock));
+        uint64_t token = pawl_token(lock);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        REQUIRE_INT(show(two, "a", &view), PAWL_OK);
+        const struct line *past = line_of(&view, PAWL_ROLE_PAST, 0);
+        REQUIRE(past);
+        CHECK_STR(past->owner, "the maker");
+        CHECK_UINT(past->entry.token, token);
+        CHECK_UINT(past->entry.how, PAWL_HOW_RELEASED);
+        MUST(pawl_acquire(two, "a", NULL, &lock));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        REQUIRE_INT(show(two, "a", &view), PAWL_OK);
+        REQUIRE(line_of(&view, PAWL_ROLE_PAST, 1));
+        CHECK_STR(line_of(&view, PAWL_ROLE_PAST, 0)->owner, "the messenger");
+        CHECK_STR(line_of(&view, PAWL_ROLE_PAST, 1)->owner, "the maker");
+}
+
 TEST(an_expired_lease_cannot_be_taken_up)
 {
         const char *place = fresh_place();

@@ -208,6 +208,10 @@ TEST(a_lock_delay_is_shown_as_a_free_name_with_time_left)
         REQUIRE(line_of(&view, PAWL_ROLE_FREE, 0));
         CHECK(line_of(&view, PAWL_ROLE_FREE, 0)->entry.remaining_ms > 0);
         CHECK(line_of(&view, PAWL_ROLE_FREE, 0)->entry.remaining_ms <= 30000);
+        REQUIRE_INT(list(two, "a", &view), PAWL_OK);
+        REQUIRE(line_of(&view, PAWL_ROLE_FREE, 0));
+        CHECK_STR(line_of(&view, PAWL_ROLE_FREE, 0)->name, "a");
+        CHECK(line_of(&view, PAWL_ROLE_FREE, 0)->entry.remaining_ms > 0);
 }
 
 TEST(a_long_note_is_cut_to_63_bytes)

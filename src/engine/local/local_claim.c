@@ -1,5 +1,6 @@
 /* local_claim.c - what the core asks for: acquire, cancel, renew, release, and their instant twins. Everything happens
  * under the lock word of the name's bucket; events are told when it has been given back. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -219,20 +220,35 @@ static void leave(struct local *local, struct part *part, struct entry *entry)
 
 /* ---- release ----------------------------------------------------------------------------------------------------- */
 
+/* A lease that was handed around was held by who took it, not by who gives it back. */
+static void credit_maker(struct name *name, const struct entry *entry)
+{
+        struct past *past = &name->past[(name->pasts - 1) % PASTS];
+        uint64_t token = past->token;
+
+        past->token = 0; /* as in queue_release */
+        past->writer = 0;
+        snprintf(past->owner, sizeof(past->owner), "%.*s", (int)sizeof(entry->owner_text) - 1, entry->owner_text);
+        past->token = token;
+}
+
 /* The bucket is ours. */
 static inline int release_held(struct local *local, const struct claim *claim, struct entry *entry, int64_t now)
 {
         struct name *name = name_at(local, part_of(claim)->name);
         bool in_time = entry->lease_until > now && !claim->lost;
+        bool detached = entry_owner(entry) == DETACHED;
 
         if (unlikely(name == NULL))
                 return PAWL_LOST;
-        if (entry_owner(entry) == DETACHED)
+        if (unlikely(detached))
                 entry_own(entry, local->id);
         if (likely(in_time))
                 queue_release(local, name, entry, now);
         else
                 queue_end(local, name, entry, PAWL_HOW_EXPIRED, now);
+        if (unlikely(detached))
+                credit_maker(name, entry);
         put_away(local, entry);
         if (unlikely(name->queue_first != 0))
                 queue_hand_off(local, name, now);

@@ -198,6 +198,8 @@ static int open_alive(struct local *local, struct pawl_why *why)
 
         if (code == PAWL_OK)
                 share(local, local->alive_fd);
+        else if (code == PAWL_NOT_FOUND) /* although it was to be made: /proc, or removed under us */
+                why_set(why, code = PAWL_SYSTEM, "no file can be made in %s; name a directory on a disk", local->path);
         return code;
 }
 

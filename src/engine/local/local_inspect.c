@@ -116,11 +116,16 @@ static void copy_holders(struct page *page, const struct name *name)
         }
 }
 
+static bool is_busy(const struct name *name, int64_t now)
+{
+        return name->holders > 0 || name->waiters > 0 || name->delay_until > now;
+}
+
 static void copy_free(struct page *page, const struct name *name)
 {
         struct line *line;
 
-        if (name->holders > 0 || (name->waiters == 0 && name->delay_until <= page->now))
+        if (name->holders > 0 || !is_busy(name, page->now))
                 return;
         line = page_line(page);
         if (line == NULL)
@@ -244,7 +249,7 @@ static bool starts_with(const struct name *name, const char *prefix, size_t leng
         return name->length >= length && name->length <= PAWL_NAME_MAX && memcmp(name->text, prefix, length) == 0;
 }
 
-/* One name of the listing, if it has holders. */
+/* One name of the listing: its holders, or what keeps it from being free. */
 static bool list_one(struct local *local, struct page *page, struct name *name, struct inquiry *inquiry, size_t length)
 {
         struct bucket *bucket = bucket_of(local, name->hash);
@@ -255,6 +260,7 @@ static bool list_one(struct local *local, struct page *page, struct name *name, 
             starts_with(name, inquiry->name, length)) {
                 refresh(local, name, page->now);
                 copy_holders(page, name);
+                copy_free(page, name);
                 memcpy(page->name, name->text, name->length);
                 page->name[name->length] = '\0';
         }
@@ -273,7 +279,8 @@ static void list(struct engine *engine, struct inquiry *inquiry)
         for (uint32_t i = 0; i < ready && i < local->name_capacity; i++) {
                 struct name *name = &local->names[i];
 
-                if (atomic_load(&name->used) != 1 || name->holders == 0 || !starts_with(name, inquiry->name, length))
+                if (atomic_load(&name->used) != 1 || !is_busy(name, page.now) ||
+                    !starts_with(name, inquiry->name, length))
                         continue;
                 if (!list_one(local, &page, name, inquiry, length))
                         break;
