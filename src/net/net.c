@@ -135,6 +135,7 @@ static void drop_socket(struct net *net)
 {
         secured_close(net->secured);
         net->secured = NULL;
+        net->send_error = 0;
         if (net->watch.fd < 0)
                 return;
         loop_unwatch(net->loop, &net->watch);
@@ -161,7 +162,6 @@ static void drop_everything(struct net *net)
         if (!keeps_asking(net))
                 drop_lookup(net);
         net->address = NULL;
-        net->send_error = 0;
         free_buffer(&net->out);
 }
 
@@ -507,7 +507,6 @@ static void shake(struct net *net)
                 try_next(net);
         } else if (net->send_error != 0) {
                 say_ended(net);
-                net->send_error = 0;
                 try_next(net);
         } else if (code == PAWL_OK) {
                 come_up(net);
@@ -650,8 +649,8 @@ static void looked_up(void *arg)
 {
         struct net *net = arg;
 
-        if (net->state != NET_CONNECTING ||
-            net->failing) { /* an answer that nobody waits for: the next try asks anew */
+        /* Nobody waits for it any more: the next try asks anew. */
+        if (net->state != NET_CONNECTING || net->failing) {
                 drop_lookup(net);
                 return;
         }

@@ -628,6 +628,82 @@ TEST(writing_to_a_server_that_is_gone_raises_no_signal)
         clear_scene(&scene);
 }
 
+/* A server in this thread that is cut off after so many bytes. */
+struct short_server {
+        SSL *ssl;
+        BIO *in, *out;
+        int fd;
+        size_t left;
+        bool greeted;
+};
+
+/* One step. False: it has come to its end. */
+static bool step(struct short_server *server)
+{
+        char bytes[4096];
+        ssize_t n = recv(server->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+        if (n > 0)
+                BIO_write(server->in, bytes, (int)n);
+        if (SSL_do_handshake(server->ssl) == 1 && !server->greeted)
+                server->greeted = SSL_write(server->ssl, "welcome", 7) == 7;
+        ERR_clear_error();
+        while (server->left > 0) {
+                int size = BIO_read(server->out, bytes, (int)(server->left < 4096 ? server->left : 4096));
+
+                if (size <= 0)
+                        return true;
+                REQUIRE(send(server->fd, bytes, (size_t)size, MSG_NOSIGNAL) == size);
+                server->left -= (size_t)size;
+        }
+        return false;
+}
+
+/* Whether the whole greeting was heard. */
+static bool meet_short_server(struct scene *scene, SSL_CTX *context, int listener, size_t size)
+{
+        struct short_server server = {.ssl = SSL_new(context), .left = size};
+        int downs = scene->user.downs;
+
+        server.in = BIO_new(BIO_s_mem());
+        server.out = BIO_new(BIO_s_mem());
+        REQUIRE(server.ssl && server.in && server.out);
+        SSL_set_bio(server.ssl, server.in, server.out);
+        SSL_set_accept_state(server.ssl);
+        scene->user.size = 0;
+        connect_within(&scene->user, 30 * SECOND);
+        server.fd = take(listener);
+        while (step(&server) && scene->user.size < 7 && scene->user.downs == downs)
+                loop_turn(&loop);
+        close(server.fd);
+        TURN_UNTIL(scene->user.downs == downs + 1);
+        CHECK(scene->user.why.text[0] != '\0');
+        CHECK_INT(scene->user.why.code, PAWL_UNREACHABLE);
+        SSL_free(server.ssl);
+        return scene->user.size == 7;
+}
+
+TEST(a_connection_cut_off_after_any_number_of_bytes_goes_down_once_with_a_sentence)
+{
+        struct scene scene;
+        SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+        size_t size = 1;
+        int listener;
+
+        set_scene(&scene, "IP:127.0.0.1", 10);
+        open_tls(&scene);
+        REQUIRE(context != NULL);
+        REQUIRE(SSL_CTX_use_certificate(context, scene.them.certificate) == 1);
+        REQUIRE(SSL_CTX_use_PrivateKey(context, scene.them.key) == 1);
+        listener = listen_tcp(&scene.user.target.port, 5);
+        while (!meet_short_server(&scene, context, listener, size) && size < 10000)
+                size += size % 64 < 6 ? 1 : 37;
+        CHECK(size < 10000);
+        close(listener);
+        SSL_CTX_free(context);
+        clear_scene(&scene);
+}
+
 /* ---- no TLS at the other side ------------------------------------------------------------------------------------- */
 
 TEST(a_server_that_answers_in_plain_words_does_not_speak_TLS)
