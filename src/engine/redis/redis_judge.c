@@ -41,7 +41,8 @@ static bool is_local(const struct redis *redis)
                strcmp(redis->host, "::1") == 0;
 }
 
-/* redis-cli as it reaches this server, and what it is to do there. The password it finds in REDISCLI_AUTH. */
+/* redis-cli as it reaches this server, and what it is to do there. For an administrator, not for our own user: the password
+ * it finds in REDISCLI_AUTH. */
 static const char *command(struct examination *examination, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 static const char *command(struct examination *examination, const char *format, ...)
@@ -62,10 +63,6 @@ static const char *command(struct examination *examination, const char *format, 
                                       is_local(redis) ? "" : word, (unsigned)redis->target.port);
         }
         at += (size_t)snprintf(mend + at, size - at, "%s", redis->tls ? " --tls" : "");
-        if (redis->user) {
-                quote_for_shell(redis->user, word, sizeof(word));
-                at += (size_t)snprintf(mend + at, size - at, " --user %s", word);
-        }
         at += (size_t)snprintf(mend + at, size - at, " ");
         va_start(args, format);
         vsnprintf(mend + at, size - at, format, args);
