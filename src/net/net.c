@@ -764,12 +764,12 @@ static struct net *net_of_hot(struct loop_hot *hot)
         return container_of(hot, struct net, hot);
 }
 
-/* The one place where the socket blocks: for as long as SO_RCVTIMEO says. An end or an error is left to the loop. */
+/* The one place where the socket blocks: for as long as SO_RCVTIMEO says. An end or an error is left to the loop. Without
+ * the loop: nobody changes what is used here meanwhile, also if the connection is lost (see slept_in). */
 static bool hot_wait(struct loop_hot *hot)
 {
         struct net *net = net_of_hot(hot);
-        ssize_t n =
-                recv(net->watch.fd, net->hot_bytes, HOT_SIZE, 0); /* nobody changes either meanwhile: see slept_in */
+        ssize_t n = recv(net->hot_fd, net->hot_bytes, HOT_SIZE, 0);
 
         net->hot_count = n > 0 ? (size_t)n : 0;
         return n > 0;
@@ -779,13 +779,20 @@ static void hot_take(struct loop_hot *hot)
 {
         struct net *net = net_of_hot(hot);
         size_t count = net->hot_count;
+        char *bytes = net->hot_bytes;
 
         net->hot_count = 0;
         if (net->slept_in_fd > 0)
                 close(net->slept_in_fd);
         net->slept_in_fd = 0;
-        if (count == 0 || net->state != NET_UP || net->failing || !hear(net, net->hot_bytes, count))
+        if (count == 0 || net->state != NET_UP || net->failing)
                 return;
+        net->hot_bytes = NULL; /* net_close must not free what is being heard */
+        if (!hear(net, bytes, count)) {
+                free(bytes);
+                return;
+        }
+        net->hot_bytes = bytes;
         if (net_unsent(net) > 0 && !(net->watch.events & EPOLLOUT))
                 net_flush(net);
 }
@@ -800,6 +807,7 @@ static bool make_sleepable(struct net *net)
                 net->hot_bytes = malloc(HOT_SIZE);
         net->hot.wait = hot_wait;
         net->hot.take = hot_take;
+        net->hot_fd = net->watch.fd;
         net->sleepable = net->hot_bytes && flags >= 0 &&
                          setsockopt(net->watch.fd, SOL_SOCKET, SO_RCVTIMEO, &few_ms, sizeof(few_ms)) == 0 &&
                          fcntl(net->watch.fd, F_SETFL, flags & ~O_NONBLOCK) == 0;

@@ -68,6 +68,7 @@ struct net {
         struct loop_hot hot;            /* see net_expect */
         char *hot_bytes;                /* what a hot wait got */
         size_t hot_count;
+        int hot_fd;      /* the socket, for the thread that sleeps there */
         int slept_in_fd; /* to be closed when nobody sleeps there any more; 0: none */
         bool expecting;
         bool sleepable; /* the socket is ready for hot waits */

@@ -793,6 +793,123 @@ TEST(a_vanished_server_is_noticed_within_the_silence_asked_for)
         end(&user);
 }
 
+/* ---- an answer that is expected any moment ------------------------------------------------------------------------ */
+
+/* Only right after the other descriptors were looked at. */
+static struct loop_hot *heat(void)
+{
+        struct loop_hot *hot = NULL;
+
+        for (int i = 0; i < 1000 && !hot; i++) {
+                loop_turn(&loop);
+                hot = loop_heat(&loop);
+        }
+        REQUIRE(hot != NULL);
+        return hot;
+}
+
+TEST(an_answer_that_is_expected_is_heard_where_the_thread_sleeps)
+{
+        struct user user;
+        struct loop_hot *hot;
+        int fd;
+
+        begin(&user);
+        fd = bring_up(&user);
+        user.say_when_heard = "thanks";
+        net_expect(&user.net, true);
+        hot = heat();
+        server_says(fd, "answer");
+        REQUIRE(hot->wait(hot));
+        CHECK_INT(user.hearings, 0); /* not by the one who sleeps: that one has not got the loop */
+        loop_turn_hot(&loop, hot);
+        CHECK_STR(user.said, "answer");
+        server_hears(fd, "thanks");
+        net_expect(&user.net, false);
+        CHECK_NULL(loop_heat(&loop));
+        server_says(fd, "and more");
+        TURN_UNTIL(user.size == 14);
+        close(fd);
+        end(&user);
+        CHECK_UINT(loop.hots, 0);
+}
+
+TEST(it_may_be_closed_and_freed_while_it_hears_what_was_expected)
+{
+        struct user *user = malloc(sizeof(*user));
+        struct loop_hot *hot;
+        int fd;
+
+        REQUIRE(user != NULL);
+        begin(user);
+        fd = bring_up(user);
+        user->free_when_heard = true;
+        net_expect(&user->net, true);
+        hot = heat();
+        server_says(fd, "answer");
+        REQUIRE(hot->wait(hot));
+        loop_turn_hot(&loop, hot);
+        CHECK_UINT(loop.timers, 0);
+        CHECK_UINT(loop.hots, 0);
+        close(fd);
+        loop_close(&loop);
+}
+
+TEST(an_answer_that_does_not_come_at_once_is_left_to_the_loop)
+{
+        struct user user;
+        struct loop_hot *hot;
+        int fd;
+
+        begin(&user);
+        fd = bring_up(&user);
+        net_expect(&user.net, true);
+        hot = heat();
+        CHECK(!hot->wait(hot));
+        loop_turn_hot(&loop, hot);
+        CHECK_INT(user.hearings + user.downs, 0);
+        server_says(fd, "late");
+        TURN_UNTIL(user.size == 4);
+        hot = heat();
+        close(fd);
+        CHECK(!hot->wait(hot));
+        loop_turn_hot(&loop, hot);
+        TURN_UNTIL(user.downs == 1);
+        CHECK_UINT(loop.hots, 0); /* nothing is expected of a connection that is down */
+        end(&user);
+}
+
+static void *sleep_once(void *arg)
+{
+        struct loop_hot *hot = arg;
+
+        hot->wait(hot);
+        return NULL;
+}
+
+TEST(a_connection_may_fail_while_a_thread_sleeps_there)
+{
+        struct user user;
+        struct loop_hot *hot;
+        pthread_t thread;
+        size_t before;
+        int fd;
+
+        begin(&user);
+        before = descriptors();
+        fd = bring_up(&user);
+        net_expect(&user.net, true);
+        hot = heat();
+        REQUIRE_INT(pthread_create(&thread, NULL, sleep_once, hot), 0);
+        net_fail(&user.net, PAWL_UNREACHABLE, "no reply");
+        pthread_join(thread, NULL);
+        loop_turn_hot(&loop, hot);
+        TURN_UNTIL(user.downs == 1);
+        close(fd);
+        CHECK_UINT(descriptors(), before);
+        end(&user);
+}
+
 /* ---- trying again ------------------------------------------------------------------------------------------------- */
 
 TEST(the_pause_before_a_new_try_doubles_up_to_two_seconds_and_differs)
