@@ -11,14 +11,15 @@ if ! "$servers" have redis >"$scratch/have" 2>&1; then
         exit
 fi
 
-# server NAME: a fresh one; its URL in $url, its port in $port.
+# server NAME [KIND]: a fresh one; its URL in $url, its port in $port.
 server() {
         mkdir "$scratch/$1"
-        "$servers" up "$scratch/$1" redis 2>"$scratch/$1.log" || {
+        "$servers" up "$scratch/$1" "${2:-redis}" 2>"$scratch/$1.log" || {
                 cat "$scratch/$1.log" >&2
                 exit 99
         }
         at_end "$servers" down "$scratch/$1"
+        REDIS_URL=
         . "$scratch/$1/env"
         url=$REDIS_URL
         port=${url##*:}
@@ -183,6 +184,14 @@ if [ -n "$address" ]; then
         like "and without a password" "$(found 'lets in')" "warning *"
         like "is named in the command" "$(cat "$scratch/mend")" "redis-cli -h $address -p $port *"
         at=
+fi
+
+# ---- through TLS, with a certificate of our own
+if "$servers" have redis-tls >"$scratch/have" 2>&1; then
+        server secure redis-tls
+        url=$REDIS_TLS_URL
+        finds warning "appendonly no" "through TLS the command has the same certificates"
+        is "who has a certificate needs no password" "$(found 'lets in')" ""
 fi
 
 # ---- the other commands say the worst of it, once, without being asked

@@ -202,6 +202,7 @@ struct redis {
         struct wire news;
         struct net_target target;
         struct net_tls *tls;
+        char *cli_options;                                    /* of redis-cli, for the same TLS; NULL: none */
         char *where;                                          /* for sentences: host:port, or the socket */
         char *host, *path, *user, *password, *prefix, *owner; /* owner: encoded */
         size_t prefix_length;
@@ -301,5 +302,6 @@ bool examine_forget(struct redis *redis, const struct inquiry *inquiry); /* fals
 void examine_up(struct redis *redis);
 void examine_down(struct redis *redis, const struct pawl_why *why);
 void examine_free(struct redis *redis);
+char *examine_cli_options(const struct net_tls_options *options); /* NULL: no memory; to be freed */
 
 #endif

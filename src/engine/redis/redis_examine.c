@@ -16,6 +16,7 @@ const char *const setting_names[SETTINGS] = {
         [LUA_LIMIT] = "lua-time-limit",
         [MIN_REPLICAS] = "min-replicas-to-write",
         [MAX_CLIENTS] = "maxclients",
+        [TLS_CLIENTS] = "tls-auth-clients",
 };
 
 static struct examination *examination_of(struct ask *ask)

@@ -6,7 +6,18 @@
 #include "redis.h"
 
 /* The settings that INFO does not tell. */
-enum setting { APPENDFSYNC, SAVE, TIMEOUT, KEEPALIVE, OUTPUT_LIMIT, LUA_LIMIT, MIN_REPLICAS, MAX_CLIENTS, SETTINGS };
+enum setting {
+        APPENDFSYNC,
+        SAVE,
+        TIMEOUT,
+        KEEPALIVE,
+        OUTPUT_LIMIT,
+        LUA_LIMIT,
+        MIN_REPLICAS,
+        MAX_CLIENTS,
+        TLS_CLIENTS,
+        SETTINGS
+};
 extern const char *const setting_names[SETTINGS];
 
 enum { SETTING_MAX = 256, REFUSED_MAX = 32 };
@@ -31,7 +42,7 @@ struct examination {
         int64_t answered_in; /* ns, the fastest of all replies */
         int64_t clock_off;   /* us, the server's less ours */
         bool clock_known;
-        char mend[1024]; /* the command being told */
+        char mend[8192]; /* the command being told */
 };
 
 /* Tells what all of it means. */

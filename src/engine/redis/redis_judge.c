@@ -41,6 +41,28 @@ static bool is_local(const struct redis *redis)
                strcmp(redis->host, "::1") == 0;
 }
 
+char *examine_cli_options(const struct net_tls_options *options)
+{
+        const struct {
+                const char *option, *value;
+        } words[] = {
+                {"--cacert", options->ca_file},
+                {"--cert", options->cert_file},
+                {"--key", options->key_file},
+                {"--sni", options->server_name},
+        };
+        char text[4096], word[1024];
+        size_t at = (size_t)snprintf(text, sizeof(text), " --tls%s", options->insecure ? " --insecure" : "");
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(*words) && at + sizeof(word) < sizeof(text); i++) {
+                if (!words[i].value)
+                        continue;
+                quote_for_shell(words[i].value, word, sizeof(word));
+                at += (size_t)snprintf(text + at, sizeof(text) - at, " %s %s", words[i].option, word);
+        }
+        return strdup(text);
+}
+
 /* redis-cli as it reaches this server, and what it is to do there. For an administrator, not for our own user: the password
  * it finds in REDISCLI_AUTH. */
 static const char *command(struct examination *examination, const char *format, ...)
@@ -62,7 +84,9 @@ static const char *command(struct examination *examination, const char *format, 
                 at = (size_t)snprintf(mend, size, "redis-cli%s%s -p %u", is_local(redis) ? "" : " -h ",
                                       is_local(redis) ? "" : word, (unsigned)redis->target.port);
         }
-        at += (size_t)snprintf(mend + at, size - at, "%s", redis->tls ? " --tls" : "");
+        at += (size_t)snprintf(mend + at, size - at, "%s", redis->cli_options ? redis->cli_options : "");
+        if (at >= size)
+                return "";
         at += (size_t)snprintf(mend + at, size - at, " ");
         va_start(args, format);
         vsnprintf(mend + at, size - at, format, args);
@@ -365,7 +389,8 @@ static void judge_access(struct examination *examination)
 {
         const struct redis *redis = examination->redis;
 
-        if (!redis->password && !redis->path && strcmp(examination->user, "default") == 0)
+        if (!redis->password && !redis->path && strcmp(examination->user, "default") == 0 &&
+            !(redis->tls && strcmp(examination->settings[TLS_CLIENTS], "yes") == 0))
                 tell(examination, is_local(redis) ? PAWL_ADVICE : PAWL_WARNING,
                      command(examination, "CONFIG SET requirepass SECRET"),
                      "it lets in whoever reaches it: set a password, and put it in the URL or a file (passfile=)");

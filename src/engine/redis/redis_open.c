@@ -113,6 +113,8 @@ static int read_tls(struct redis *redis, const struct url *url, struct pawl_why 
         }
         code = net_tls_open(&options, &redis->tls, why);
         redis->target.tls = redis->tls;
+        if (code == PAWL_OK && !(redis->cli_options = examine_cli_options(&options)))
+                return no_memory(why);
         return code;
 }
 
@@ -257,6 +259,7 @@ static void redis_close(struct engine *engine)
         table_free(&redis->claims);
         table_free(&redis->waitlists);
         net_tls_close(redis->tls);
+        free(redis->cli_options);
         wipe(redis->password);
         free(redis->user);
         free(redis->host);
