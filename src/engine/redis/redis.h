@@ -134,6 +134,7 @@ struct part {
                         struct waitlist *waitlist;
                         uint64_t ticket;
                         int64_t asked_at; /* when it last asked and was told to wait */
+                        uint64_t floor;   /* a grant that came later has a greater token */
                         int64_t tried_at; /* since when */
                 };
                 struct {                         /* while it is held */
@@ -211,6 +212,7 @@ struct redis {
         char client[17];
         const char *history; /* "h": past owners are remembered; "-" */
         int64_t database;
+        int64_t alive_at; /* when the server last heard that this client's waiters are alive */
         int64_t timeout;
         struct list parked;  /* claims with something to ask as soon as there is a connection */
         struct list unheard; /* busy, and to wait as soon as the news are connected */

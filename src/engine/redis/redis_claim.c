@@ -9,6 +9,7 @@
 /* Those who stand in line already bear with a server that is away for so many times the time limit. */
 enum { PATIENCE_IN_LINE = 6 };
 #define RETRY_AFTER (100 * MS)
+#define ALIVE_EVERY (20 * SECOND) /* a third of the lease that a waiting client has: scripts/common.lua */
 
 static void claim_ask(struct part *part);
 static void send_cancel(struct part *part);
@@ -214,10 +215,10 @@ static int write_acquire(struct ask *ask, struct wire *wire)
                         part->waits   ? '1'
                         : claim->wait ? '2'
                                       : '0',
-                        *part->redis->history, '\0'};
+                        *part->redis->history, ask->sent_at - part->redis->alive_at > ALIVE_EVERY ? 'a' : '-', '\0'};
 
         if (part->ticket)
-                snprintf(how + 3, sizeof(how) - 3, "%llu", (unsigned long long)part->ticket);
+                snprintf(how + 4, sizeof(how) - 4, "%llu", (unsigned long long)part->ticket);
         write_script(wire, ask, SCRIPT_ACQUIRE, LOCK_KEYS, LOCK_KEYS + 3);
         write_lock_keys(wire, claim->name, claim->name_length);
         write_record(wire, part, " ");
@@ -272,6 +273,9 @@ static void in_line(struct part *part, const redisReply *reply)
         uint64_t token = part->token;
 
         part->ticket = (uint64_t)words[0]->integer;
+        part->floor = (uint64_t)words[4]->integer;
+        if (part->ask.sent_at - part->redis->alive_at > ALIVE_EVERY)
+                part->redis->alive_at = part->ask.sent_at;
         part->doubtful = true; /* the server knows it */
         part->asked_at = part->ask.sent_at;
         if (part->cancelled)
@@ -286,9 +290,10 @@ static void in_line(struct part *part, const redisReply *reply)
 
 static bool is_in_line(const redisReply *reply)
 {
-        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 4 &&
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 5 &&
                reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[1]->type == REDIS_REPLY_INTEGER &&
-               reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_STRING;
+               reply->element[2]->type == REDIS_REPLY_INTEGER && reply->element[3]->type == REDIS_REPLY_STRING &&
+               reply->element[4]->type == REDIS_REPLY_INTEGER;
 }
 
 static void acquire_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
@@ -633,6 +638,14 @@ static void release_answered(struct ask *ask, const redisReply *reply, const str
         }
 }
 
+/* The caller has waited long enough. A lost lock with a lock-delay is left to the server: that is what frees it then. */
+static void release_behind(struct part *part)
+{
+        if (!part->claim->lost || !part->claim->delay)
+                ghost_of_part(part);
+        claim_end_release(part, PAWL_IN_DOUBT);
+}
+
 static void send_release(struct part *part)
 {
         bool plain = !part->claim->lost && !part->claim->delay;
@@ -652,7 +665,7 @@ void claim_release(struct engine *engine, struct claim *claim)
         (void)engine;
         leave_renewal(part);
         part->held_for = now - part->told_at;
-        part->until = now + claim->ttl + claim->delay;
+        part->until = now + (claim->ttl < part->redis->timeout ? claim->ttl : part->redis->timeout);
         send_release(part);
 }
 
@@ -706,7 +719,7 @@ static void end_parked(struct part *part, const struct pawl_why *why, bool was_r
 
         if (part->want == RELEASING) {
                 if (pointless || is_final(why))
-                        claim_end_release(part, PAWL_IN_DOUBT);
+                        release_behind(part);
         } else if (part->want == CANCELLING) {
                 if (pointless || is_final(why))
                         claim_refuse(part, PAWL_CANCELLED, NULL);

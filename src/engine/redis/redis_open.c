@@ -222,6 +222,7 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
         list_init(&redis->questions);
         list_init(&redis->examinations);
         redis->retry.fire = claims_retry;
+        redis->alive_at = -3600 * SECOND;
         code = read_url(redis, url, why);
         if (code == PAWL_OK)
                 code = read_self(redis, why);

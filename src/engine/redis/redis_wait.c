@@ -123,6 +123,8 @@ void wait_granted(struct part *part, uint64_t token, int64_t lease_ms)
         int64_t asked_at = part->asked_at;
         int64_t ttl = part->claim->ttl;
 
+        if (token <= part->floor) /* an old grant, told late: the server knows better by now */
+                return;
         wait_end(part);
         part->token = token;
         if (lease_ms >= ttl / MS && redis_now(part->redis) - asked_at < ttl / 4)
@@ -242,7 +244,7 @@ static int write_look(struct ask *ask, struct wire *wire)
 
 static bool is_look(const struct waitlist *list, const redisReply *reply)
 {
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 + list->sent_count)
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 + list->sent_count)
                 return false;
         for (size_t i = 0; i < reply->elements; i++)
                 if (reply->element[i]->type != (i == 2 ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER))
@@ -260,11 +262,13 @@ static void look_told(struct waitlist *list, const redisReply *reply)
                 if (!part)
                         continue;
                 part->asked_at = list->ask.sent_at;
-                if (words[3 + i]->integer > 0) {
+                part->floor = (uint64_t)words[3]->integer;
+                if (words[4 + i]->integer > 0) {
                         wait_end(part);
-                        claim_told(part, (uint64_t)words[3 + i]->integer, list->ask.sent_at);
+                        claim_told(part, (uint64_t)words[4 + i]->integer, list->ask.sent_at);
                 }
         }
+        list->redis->alive_at = list->ask.sent_at;
         keep_holder(list, words[2]->str, words[2]->len);
         look_in(list, words[0]->integer, words[1]->integer);
 }

@@ -33,6 +33,7 @@ static const struct meaning {
         {"ASK", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
         {"CROSSSLOT", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
         {"CLUSTERDOWN", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
+        {"CORRUPT", PAWL_CORRUPT, false, "the data of its locks are damaged"},
         {"WRONGTYPE", PAWL_CORRUPT, false, "a key of that name is there and is not a lock"},
         {"DENIED", PAWL_DENIED, false, "it is in protected mode and does not serve us"},
 };

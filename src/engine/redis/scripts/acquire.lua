@@ -1,26 +1,57 @@
 -- acquire.lua: takes the lock, or stands in line for it.
 -- KEYS: the lock, the namespace's counter. ARGV: the record, ending in a blank; ttl + delay in ms; and in one word: the mode, x
 -- or s; what to do if it is not free: 0 nothing, 1 stand in line, 2 take a ticket, to stand in line with it later; h if past
--- owners are remembered, else -; the ticket it had before, if any.
+-- owners are remembered, else -; a if the client's lease as a waiter is to be renewed, else -; the ticket it had before, if any.
 -- Returns the token as text; or 0: not free; or the ticket as a negative number; or, if it stands in line, { ticket, ms until to
--- look again, 1 if the holder is not one of us, the holder's value }. May be sent again: a holder gets its token once more and
--- its lease begins again.
+-- look again, 1 if the holder is not one of us, the holder's value, the counter: a grant that is told later has a greater token }.
+-- May be sent again: a holder gets its token once more and its lease begins again.
 
--- The short way: free, and nobody waits. Every word and every call counts here: see NOTES.md.
+-- The short ways: every word and every call counts here, see NOTES.md.
 local call = redis.call
-if string.byte(ARGV[3]) == 120 and call('EXISTS', KEYS[1], 'pawl:queue:' .. KEYS[1]) == 0 then
-        local time = call('TIME')
-        local token = time[1] .. time[2]
-        if #token ~= 16 then
-                token = time[1] .. string.format('%06d', time[2])
+if string.byte(ARGV[3]) == 120 then
+        local queue = 'pawl:queue:' .. KEYS[1]
+        local free = call('EXISTS', KEYS[1], queue) == 0
+        local value, delay
+        if not free and string.byte(ARGV[3], 2) == 49 and #ARGV[3] == 4 then
+                value = call('GET', KEYS[1])
+                delay = value and string.match(value, '^%x+ %x+ %d+ (%d+) x ')
         end
-        local last = call('GETSET', KEYS[2], token)
-        if last and (#last ~= 16 or last >= token) and tonumber(last) >= tonumber(token) then
-                token = string.format('%.0f', last + 1)
-                call('SET', KEYS[2], token)
+        if free or delay then
+                local time = call('TIME')
+                local token = time[1] .. time[2]
+                if #token ~= 16 then
+                        token = time[1] .. string.format('%06d', time[2])
+                end
+                local last = call('GETSET', KEYS[2], token)
+                if last and (#last ~= 16 or last >= token) then
+                        local n = tonumber(last)
+                        if not n or n >= 9007199254740991 then
+                                call('SET', KEYS[2], last)
+                                return redis.error_reply('CORRUPT the counter ' .. KEYS[2] .. ' is not a number below 2^53')
+                        end
+                        if n >= tonumber(token) then
+                                token = string.format('%.0f', n + 1)
+                                call('SET', KEYS[2], token)
+                        end
+                end
+                if free then -- and nobody waits
+                        call('SET', KEYS[1], ARGV[1] .. token, 'PX', ARGV[2])
+                        return token
+                end
+                local left = call('PTTL', KEYS[1])
+                if left > tonumber(delay) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
+                        -- Held by one of us, who will hand it on: to the end of the line. The number is the ticket.
+                        local record = string.sub(ARGV[1], 1, -2)
+                        call('ZADD', queue, token, record)
+                        call('PEXPIRE', queue, 60000)
+                        if string.byte(ARGV[3], 4) == 97 then
+                                local client = string.match(record, '^%x+ (%x+)')
+                                call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. client, '', 'PX', 60000)
+                        end
+                        token = tonumber(token)
+                        return { token, left + 2 * math.min(call('ZCARD', queue), 500), 0, value, token }
+                end
         end
-        call('SET', KEYS[1], ARGV[1] .. token, 'PX', ARGV[2])
-        return token
 end
 
 local lock, fence = KEYS[1], KEYS[2]
@@ -47,16 +78,8 @@ if how == '0' then
         return 0
 end
 
-local ticket = string.sub(ARGV[3], 4)
-ticket = redis.call('ZSCORE', queue, record) or (ticket ~= '' and ticket)
-if not ticket then
-        ticket = time[1] * 1000000 + time[2]
-        local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
-        if last[2] and tonumber(last[2]) >= ticket then
-                ticket = last[2] + 1
-        end
-        ticket = number(ticket)
-end
+local ticket = string.sub(ARGV[3], 5)
+ticket = redis.call('ZSCORE', queue, record) or (ticket ~= '' and ticket) or next_token()
 if how == '2' then
         serve()
         return -tonumber(ticket)
@@ -66,8 +89,9 @@ redis.call('PEXPIRE', queue, QUEUE_LEASE)
 redis.call('SET', 'pawl:alive:' .. space .. client, '', 'PX', QUEUE_LEASE)
 serve()
 held = held_by(uid)
-if held then
+if held then -- it may have been given just enough to confirm
+        restart(uid, ttl, delay)
         return token_of(held)
 end
 local ms, foreign = due(record)
-return { tonumber(ticket), ms, foreign, holder.value or '' }
+return { tonumber(ticket), ms, foreign, holder.value or '', last_token() }

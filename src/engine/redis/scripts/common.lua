@@ -22,9 +22,17 @@ local function number(n)
 end
 
 -- Greater than every one before: also if the counter was lost, as long as the clock was not set back as well.
+local function last_token()
+        local last = tonumber(redis.call('GET', fence) or 0)
+        if not last or last >= 9007199254740991 then
+                error('CORRUPT the counter ' .. fence .. ' is not a number below 2^53')
+        end
+        return last
+end
+
 local function next_token()
         local token = time[1] * 1000000 + time[2]
-        local last = tonumber(redis.call('GET', fence) or 0)
+        local last = last_token()
         if last >= token then
                 token = last + 1
         end

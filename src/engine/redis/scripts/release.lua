@@ -3,7 +3,7 @@
 -- held, or nothing if past owners are not remembered.
 -- Returns 1; or 0: it was not (or no longer) held by uid.
 
--- The short way: an exclusive holder, and nobody waits.
+-- The short ways: an exclusive holder; and then nobody waits, or the first in line is to have it alone and listens.
 local call = redis.call
 local value = call('GET', KEYS[1])
 if not value then
@@ -11,23 +11,48 @@ if not value then
 end
 local exclusive = string.sub(value, 1, 32) == ARGV[1]
 if exclusive then
-        call('DEL', KEYS[1])
         if ARGV[2] ~= '' then
                 local length = redis.pcall('RPUSH', KEYS[3], ARGV[2] .. '\n' .. KEYS[1] .. '\n' .. value)
                 if type(length) == 'number' and length > 2000 then
                         call('LTRIM', KEYS[3], -1000, -1)
                 end
         end
-        if call('EXISTS', 'pawl:queue:' .. KEYS[1]) == 0 then
+        local queue = 'pawl:queue:' .. KEYS[1]
+        local first = call('ZPOPMIN', queue)
+        local record = first[1]
+        if not record then
+                call('DEL', KEYS[1])
                 return 1
         end
+        local uid, client, ttl, delay = string.match(record, '^(%x+) (%x+) (%d+) (%d+) x ')
+        local space = string.sub(KEYS[2], 12)
+        if uid and call('EXISTS', 'pawl:alive:' .. space .. client) == 1 then
+                local time = call('TIME')
+                local token = time[1] .. time[2]
+                if #token ~= 16 then
+                        token = time[1] .. string.format('%06d', time[2])
+                end
+                local last = call('GET', KEYS[2])
+                ttl = tonumber(ttl)
+                -- One that has waited long may be stopped: the long way gives it just enough to confirm.
+                if last and #last == 16 and last < token and token - first[2] <= ttl * 166 then
+                        local news = 'granted ' .. uid .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
+                        if call('PUBLISH', 'pawl:news:' .. space .. client, news) > 0 then
+                                call('SET', KEYS[2], token)
+                                call('SET', KEYS[1], record .. ' ' .. token, 'PX', ttl + delay)
+                                return 1
+                        end
+                end
+        end
+        call('ZADD', queue, first[2], record)
+        call('PEXPIRE', queue, 60000)
 end
 
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[2] ~= ''
 --include common.lua
 
 if exclusive then
-        holder = { kind = 'free' }
+        free()
         serve()
         return 1
 end

@@ -1,8 +1,8 @@
 -- wait.lua: claims that wait look again: were they granted, do they still stand in line, is the holder's lease over?
 -- KEYS: the lock, the namespace's counter. ARGV: h if past owners are remembered; the client; the value of the holder when it last
 -- looked; then record and ticket of each claim.
--- Returns { ms until to look again, 1 if the holder is not one of us, the holder's value, then for each claim its token, or 0
--- if it waits }. The lease of one that was granted begins again.
+-- Returns { ms until to look again, 1 if the holder is not one of us, the holder's value, the counter (a grant that is told later
+-- has a greater token), then for each claim its token, or 0 if it waits }. The lease of one that was granted begins again.
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 --include common.lua
 
@@ -21,7 +21,7 @@ if holder.kind == 'free' and ARGV[3] ~= '' then
 end
 serve()
 local ms, foreign = due(ARGV[4])
-local reply = { ms, foreign, holder.value or '' }
+local reply = { ms, foreign, holder.value or '', last_token() }
 for i = 4, #ARGV, 2 do
         local uid = string.sub(ARGV[i], 1, 32)
         local held = held_by(uid)
