@@ -56,10 +56,11 @@ struct wire {
         struct net_backoff backoff;
         size_t written;      /* bytes of the command being written */
         size_t unsaid;       /* hellos not yet answered */
-        int64_t lost_at;     /* since when it is not ready, if it ever was */
+        int64_t lost_at;     /* when the last one that was proven was lost */
         bool news;           /* the connection that is told what happens; the other one carries commands */
         bool ready;          /* the handshake is done */
-        bool ever;           /* it was ready once */
+        bool proven;         /* this connection has answered something: a server is there, and it is a Redis */
+        bool ever;           /* one was proven */
         bool wanted;         /* connect, and stay connected */
         bool dry;            /* no memory for the command being written */
         struct pawl_why why; /* why it is not ready */

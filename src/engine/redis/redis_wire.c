@@ -67,6 +67,13 @@ int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_w
                 return why_set(why, meaning->code, "%s: %s (%.100s)", where, meaning->text, reply->str);
         if (strstr(reply->str, "max number of clients"))
                 return why_set(why, PAWL_UNREACHABLE, "%s: it has as many clients as it takes (maxclients)", where);
+        if (strstr(reply->str, "unauthenticated"))
+                return why_set(why, PAWL_DENIED,
+                               "%s: it wants a password: give one in the URL, or with passfile=", where);
+        if (strstr(reply->str, "without any password configured"))
+                return why_set(why, PAWL_DENIED, "%s: the URL has a password, and the server has none", where);
+        if (strstr(reply->str, "user executing the script")) /* Redis before 7.2: NOPERM without that word */
+                return why_set(why, PAWL_DENIED, "%s: the user may not do that there (%.200s)", where, reply->str);
         if (strstr(reply->str, "unknown command"))
                 return why_set(why, PAWL_UNSUPPORTED, "%s: it is too old, or a command is switched off: %.200s", where,
                                reply->str);
@@ -184,8 +191,18 @@ static void answer(struct wire *wire, const redisReply *reply)
         }
 }
 
+/* Whoever accepts a connection need not be a Redis, nor awake. */
+static void prove(struct wire *wire)
+{
+        wire->proven = true;
+        wire->ever = true;
+        net_backoff_reset(&wire->backoff);
+}
+
 static void take(struct wire *wire, const redisReply *reply)
 {
+        if (!wire->proven && reply->type != REDIS_REPLY_ERROR)
+                prove(wire);
         if (wire->news && reply->type == REDIS_REPLY_ARRAY) {
                 news_told(wire, reply);
         } else if (!list_empty(&wire->asked)) {
@@ -231,8 +248,6 @@ static void heard(struct net *net, const char *data, size_t size)
 void wire_be_ready(struct wire *wire)
 {
         wire->ready = true;
-        wire->ever = true;
-        net_backoff_reset(&wire->backoff);
         if (wire->news)
                 claims_heard(wire->redis);
         else
@@ -310,6 +325,7 @@ static void up(struct net *net)
                 return;
         }
         wire->reader->maxbuf = 16 * 1024; /* keep that much when idle */
+        wire->proven = false;
         wire->unsaid = 0;
         if (redis->password || redis->user)
                 say_hello(wire, write_auth);
@@ -349,7 +365,7 @@ static void down(struct net *net, const struct pawl_why *why)
 {
         struct wire *wire = wire_of(net);
         struct redis *redis = wire->redis;
-        bool was_ready = wire->ready;
+        bool was_ready = wire->ready && wire->proven;
 
         drop_reader(wire);
         wire->why = *why;
