@@ -55,6 +55,7 @@ struct grant {
 /* One question by somebody who looks at the store; the engine calls entry for each line, then answered once. */
 struct inquiry {
         const char *name; /* or prefix, for list: "" for all */
+        bool force;       /* init: also where it was done before */
         void (*entry)(struct inquiry *, const struct pawl_entry *);
         void (*finding)(struct inquiry *, const struct pawl_finding *); /* of examine */
         void (*answered)(struct inquiry *, int code, const char *why);
@@ -106,56 +107,75 @@ struct engine_inspect {
         void (*ask)(struct engine *, struct inquiry *);     /* asks the holders to yield */
         /* Is the store fit to keep locks, and are we allowed to? May be NULL. */
         void (*examine)(struct engine *, struct inquiry *);
+        /* Prepares servers that must be prepared before their first use. May be NULL. */
+        void (*init)(struct engine *, struct inquiry *);
         /* The inquiry will not wait any longer: forget it, without an answer. Only where an inquiry takes I/O. */
         void (*forget)(struct engine *, struct inquiry *);
 };
 
-/* One step of a quorum's protocol on one of its members (redlock): docs/decisions/0080. The caller keeps it and its claim
- * until it is answered; answered comes exactly once, in a later turn. */
+/* One step of a quorum's protocol on one of its members (redlock): docs/decisions/0080. */
 enum vote_kind {
         VOTE_GRANT,  /* take the lock for claim->uid; number: the hint */
         VOTE_ACCEPT, /* number T for a lock that is ours */
         VOTE_RENEW,  /* extend a lock that is ours; number: its token */
-        VOTE_RELEASE /* give it back if it is ours; number: its token, or 0 */
+        VOTE_RELEASE, /* give it back if it is ours; number: its token, or 0 for an attempt that failed: nobody is told */
+        VOTE_LOOK     /* is it ours, and for how long? */
 };
 struct vote {
         enum vote_kind kind;
-        const struct claim *claim; /* name, uid, ttl, delay, note, detached, lost */
+        const struct claim *claim; /* name, uid, ttl, delay, note, detached; the caller keeps it until it is answered */
         uint64_t number;
-        void (*answered)(struct vote *);
-        /* The answer. PAWL_OK. PAWL_BUSY: another has the lock. PAWL_LOST: it is not ours (any more), or T is too low.
-         * PAWL_NOT_FOUND: nobody has it (renew). PAWL_IN_DOUBT: the member cannot be trusted, member->why says why.
-         * Anything else: it could not be asked, or did not answer in time. */
+        void (*answered)(struct vote *); /* exactly once, in a later turn */
+        /* The answer. PAWL_OK. PAWL_BUSY: another has the lock (grant). PAWL_LOST: another has it, or T is too low.
+         * PAWL_NOT_FOUND: nobody has it. PAWL_IN_DOUBT: the member cannot be trusted, member->why says why. Anything else:
+         * it could not be asked, or did not answer in time. */
         int code;
-        uint64_t granted;     /* the number it gave (grant) */
-        uint64_t incarnation; /* of the member: a vote counts only together with votes of the same one */
+        uint64_t granted;     /* the number it has there (grant) */
+        uint64_t holder;      /* who has it (busy): the same for the same attempt; 0: not one of us */
+        int64_t left;         /* of the other's lease and lock-delay (busy), or of ours (look); ns */
+        uint64_t incarnation; /* of the member, when it was asked */
         int64_t sent_at;
-        struct list part; /* the member's own */
+        _Alignas(16) char part[96]; /* the member's own */
 };
-/* What is known of a member. */
+/* What is known of a member. The data are whole since a time that a marker among them says; a member that was restarted or
+ * emptied has none, or an old one, and from its first sight on says since when. */
 struct member {
+        bool decided; /* what follows was found out, if only that it cannot be reached */
         bool reachable;
-        bool trusted;          /* its data are whole since this incarnation began */
-        bool marked;           /* it has a marker, if only of an earlier incarnation */
-        uint64_t incarnation;  /* of the connection and the server's run; 0: never reached */
-        uint64_t floor;        /* no number below or equal is ever given again */
-        int64_t longest;       /* ttl that was ever asked for there, ns */
-        int64_t uptime;        /* ns, when it was told */
-        int64_t told_at;       /* loop time */
-        uint64_t clock;        /* its wall clock in us at told_at */
-        struct pawl_why why;   /* if it is not reachable or not trusted */
-        void (*changed)(struct member *); /* told in a turn of the loop, whenever any of the above changed */
-        void (*freed)(struct member *, const char *name, size_t length); /* a lock that was listened for was given back */
+        bool trusted;         /* its data are whole since this incarnation began */
+        bool marked;          /* it has a marker, if only of an earlier incarnation */
+        bool durable;         /* every write is on disk before it is confirmed, and was when it was marked */
+        uint64_t incarnation; /* of the server's run, this connection and its data; 0: never reached */
+        uint64_t run;         /* the server's run: the same for the same server */
+        uint64_t floor;       /* no number below or equal is ever given again */
+        int64_t longest;      /* ttl + delay that was ever granted there, ns */
+        int64_t asked_at;     /* loop time before this was asked for */
+        uint64_t clock;       /* its wall clock in us, then */
+        int64_t untrusted;    /* for how long it is known not to be trusted, ns */
+        struct pawl_why why;  /* if it is not reachable or not trusted */
+        void (*changed)(struct member *); /* told in a turn of the loop, whenever any of the above was told */
+        void (*freed)(struct member *, const char *name, size_t length);   /* one that is listened for was given back */
+        void (*news)(struct member *, const uint64_t uid[2], bool broken); /* broken, or else asked to let go */
 };
 /* Optional: a store that can be one member of a quorum. */
 struct engine_member {
-        void (*join)(struct engine *, struct member *); /* connects now and stays connected */
-        void (*look)(struct engine *, struct member *); /* reads all of it again; changed is told */
-        void (*vote)(struct engine *, struct vote *);
+        /* Connects now and stays connected; claims are not made of it. PAWL_OK or PAWL_NO_MEMORY. */
+        int (*join)(struct engine *, struct member *);
+        void (*look)(struct engine *);               /* reads all of it again; changed is told */
+        int (*vote)(struct engine *, struct vote *); /* PAWL_OK, or it was not asked and will not be answered */
+        /* VOTE_RENEW for many. Those that could not be asked are answered before it returns. */
+        void (*renew)(struct engine *, struct vote *const *, size_t n);
         /* Tells freed for this name, or no longer. */
         void (*listen)(struct engine *, const char *name, size_t length, bool on);
-        /* Makes the incarnation trusted: no number at or below floor is given again. changed is told. */
-        void (*mark)(struct engine *, struct member *, uint64_t floor, int64_t longest);
+        /* Tells it to all who listen: freed by force. */
+        void (*call)(struct engine *, const char *name);
+        /* Lets others see that the claim waits, or no longer. */
+        void (*announce)(struct engine *, const struct claim *, bool on);
+        /* Those who were announced for inquiry->name, by all clients. */
+        void (*waiters)(struct engine *, struct inquiry *);
+        /* Makes it trusted: no number at or below floor is given again. Does nothing if its state is not the one that was
+         * told last. again: also if it is trusted already. changed is told. */
+        void (*mark)(struct engine *, uint64_t floor, int64_t longest, bool again);
 };
 
 /* Optional: leases that outlive the process, as words. */
