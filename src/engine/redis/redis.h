@@ -297,6 +297,14 @@ extern const struct engine_leases redis_leases;
 void inspect_up(struct redis *redis);
 void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready);
 void inspect_free(struct redis *redis);
+
+/* redis_member.c */
+extern const struct engine_member redis_member;
+void member_up(struct redis *redis);
+void member_down(struct redis *redis, const struct pawl_why *why);
+void member_heard(struct redis *redis);
+void member_told(struct redis *redis, const char *text, const uint64_t uid[2]); /* on our own channel */
+void member_free(struct redis *redis);
 void check_server(struct redis *redis);
 
 /* redis_examine.c */

@@ -678,6 +678,8 @@ void claims_up(struct redis *redis)
         ghosts_up(redis);
         inspect_up(redis);
         check_server(redis);
+        if (redis->member)
+                member_up(redis);
 }
 
 void claims_heard(struct redis *redis)
@@ -693,6 +695,8 @@ void claims_heard(struct redis *redis)
                 claim_ask(part);
         }
         wait_look_all(redis);
+        if (redis->member)
+                member_heard(redis);
 }
 
 /* Nothing will change by trying again. */
@@ -764,6 +768,8 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
         inspect_down(redis, why, was_ready);
         ghosts_down(redis);
         stop_wanting(redis);
+        if (redis->member)
+                member_down(redis, why);
 }
 
 static void end_unheard(struct part *part, const struct pawl_why *why, bool was_ready)

@@ -251,12 +251,15 @@ static void redis_close(struct engine *engine)
         struct redis *redis = redis_of(engine);
 
         loop_unset(engine->host->loop, &redis->retry);
+        if (redis->member)
+                net_flush(&redis->commands.net); /* releases that nobody waits for are under way */
         wire_close(&redis->commands);
         wire_close(&redis->news);
         wait_free(redis);
         ghosts_free(redis);
         claims_free(redis);
         inspect_free(redis);
+        member_free(redis);
         table_free(&redis->claims);
         table_free(&redis->waitlists);
         net_tls_close(redis->tls);
@@ -285,4 +288,5 @@ const struct engine_ops redis_engine = {
         .release = claim_release,
         .inspect = &redis_inspect,
         .leases = &redis_leases,
+        .member = &redis_member,
 };

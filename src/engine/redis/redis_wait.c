@@ -161,6 +161,10 @@ static void told(struct redis *redis, const char *text)
 
         if (!blank || strlen(blank + 1) < 32 || !uid_read(blank + 1, uid))
                 return;
+        if (redis->member) {
+                member_told(redis, text, uid);
+                return;
+        }
         if (strncmp(text, "granted ", 8) == 0) {
                 told_granted(redis, blank + 1, uid);
                 return;
