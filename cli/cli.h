@@ -36,8 +36,8 @@ struct command {
         int (*run)(const struct command *, int argc, char **argv);
 };
 
-extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_engines, cmd_fence, cmd_get, cmd_ls,
-        cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_engines, cmd_fence, cmd_get, cmd_init,
+        cmd_ls, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 

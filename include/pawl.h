@@ -329,6 +329,12 @@ typedef int pawl_finding_fn(const struct pawl_finding *finding, void *arg);
 /* Examines the store: is it fit to keep locks, and may we? Borrowed, and ended, like entries. */
 PAWL_EXPORT int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg);
 
+enum pawl_init_flag { PAWL_INIT_AGAIN = 1u << 0 /* also where it was done before */ };
+/* Prepares servers that must be prepared before their first use: redlock:// with init=manual, or after so many of its
+ * servers lost their data that it refuses to go on. Tokens stay greater than before; the locks of servers that forgot them
+ * are free. PAWL_MISUSE if it was done before, unless PAWL_INIT_AGAIN. PAWL_UNSUPPORTED where nothing is to be done. */
+PAWL_EXPORT int pawl_init(pawl_client *client, uint32_t flags);
+
 /* The sentence for the last of the calls above that failed on this client, on whatever thread; *why is cleared if none
  * did. */
 PAWL_EXPORT int pawl_explain(pawl_client *client, struct pawl_why *why);

@@ -326,6 +326,26 @@ int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg)
         return code;
 }
 
+int pawl_init(pawl_client *client, uint32_t flags)
+{
+        struct question question;
+        int code = enter(client, 0, true, NULL, false);
+
+        if (code != PAWL_OK)
+                return code;
+        question_init(&question, client, "");
+        question.inquiry.force = flags & PAWL_INIT_AGAIN;
+        if (flags & ~(uint32_t)PAWL_INIT_AGAIN)
+                code = complain(client, PAWL_UNSUPPORTED, "a flag of pawl_init that this version does not know");
+        else if (client->engine->ops->inspect->init)
+                code = ask(client->engine->ops->inspect->init, &question);
+        else
+                code = complain(client, PAWL_UNSUPPORTED, "this engine needs no preparation");
+        client_unlock(client);
+        question_free(&question);
+        return code;
+}
+
 int pawl_explain(pawl_client *client, struct pawl_why *why)
 {
         int code = client_check(client);

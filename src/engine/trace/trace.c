@@ -313,7 +313,11 @@ static struct inquiry *pass(struct trace *trace, const char *what, struct inquir
                 return NULL;
         }
         *passing = (struct passing){
-                .inquiry = {.name = asker->name, .entry = pass_entry, .finding = pass_finding, .answered = pass_answer},
+                .inquiry = {.name = asker->name,
+                            .force = asker->force,
+                            .entry = pass_entry,
+                            .finding = pass_finding,
+                            .answered = pass_answer},
                 .asker = asker,
                 .trace = trace,
                 .what = what,
@@ -338,6 +342,7 @@ PASS_ON(history, "history")
 PASS_ON(break_, "break")
 PASS_ON(ask, "ask")
 PASS_ON(examine, "examine")
+PASS_ON(init, "init")
 #undef PASS_ON
 
 static void inspect_forget(struct engine *engine, struct inquiry *asker)
@@ -363,6 +368,7 @@ static const struct engine_inspect trace_inspect = {
         .break_ = inspect_break_,
         .ask = inspect_ask,
         .examine = inspect_examine,
+        .init = inspect_init,
         .forget = inspect_forget,
 };
 
@@ -436,6 +442,8 @@ static void take_inspect_after(struct trace *trace, const struct engine_inspect 
         trace->inspect = trace_inspect;
         if (!inner->examine)
                 trace->inspect.examine = NULL;
+        if (!inner->init)
+                trace->inspect.init = NULL;
         if (!inner->forget)
                 trace->inspect.forget = NULL;
         trace->ops.inspect = &trace->inspect;
