@@ -46,6 +46,7 @@ struct pawl_client {
         bool in_callback;      /* on callback_thread */
         uint32_t inside;       /* blocking calls that have let the mutex go */
         uint64_t caller_turns; /* so that the thread sees that callers drive */
+        bool thread_rests;     /* until the caller who drives leaves */
         uint32_t wanting;      /* callers who would rather drive themselves */
         pthread_t callback_thread;
         struct event callback_done;

@@ -106,6 +106,12 @@ static void pass_the_loop_on(struct pawl_client *client)
                 event_tell_one(&client->thread_event);
 }
 
+static void wake_thread(struct pawl_client *client)
+{
+        client->thread_rests = false;
+        event_tell_one(&client->thread_event);
+}
+
 /* True if there is a thread to deliver the notices, and it knows. */
 static bool left_to_the_thread(struct pawl_client *client)
 {
@@ -188,15 +194,20 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper)
                         sleep_once(client, sleeper);
         }
         client->inside--;
+        if (client->thread_rests)
+                wake_thread(client);
         if (client->driver == DRIVER_NOBODY) /* also if we never drove: we may be the one whom it was passed to */
                 pass_the_loop_on(client);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
 
-static void stand_by(struct pawl_client *client)
+/* A caller who has not turned the loop since we last looked sleeps in it: he wakes us when he leaves. */
+static void stand_by(struct pawl_client *client, uint64_t seen)
 {
-        event_wait(&client->thread_event, &client->latch, STANDBY);
+        client->thread_rests = client->driver == DRIVER_CALLER && client->caller_turns == seen;
+        event_wait(&client->thread_event, &client->latch, client->thread_rests ? NEVER : STANDBY);
+        client->thread_rests = false;
 }
 
 /* Somebody else turns the loop, wants to, or did a moment ago and left nothing that cannot wait. */
@@ -232,8 +243,10 @@ static void *thread_main(void *arg)
                         if (!list_empty(&client->core.notices) && client->driver == DRIVER_NOBODY)
                                 loop_turn(&client->loop);
                 } else if (others_drive(client, seen)) {
+                        uint64_t before = seen;
+
                         seen = client->caller_turns;
-                        stand_by(client);
+                        stand_by(client, before);
                 } else {
                         drive_from_thread(client);
                 }
