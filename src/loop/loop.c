@@ -17,7 +17,7 @@ enum { BATCH = 64, FIRST_ROOM = 16 };
 
 static const int64_t no_turn = INT64_MIN;
 
-/* ---- the machine as source -------------------------------------------------------------------------------------- */
+/* ---- the machine as source --------------------------------------------------------------------------------------- */
 
 static int64_t machine_now(void *arg)
 {
@@ -75,7 +75,7 @@ static void machine_random(void *arg, void *bytes, size_t size)
         }
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 /* data.ptr tells our own two descriptors from watches: it points to where they are kept. */
 static int watch_own(struct loop *loop, int *fd)
@@ -358,10 +358,10 @@ size_t loop_turn(struct loop *loop)
         return done;
 }
 
-/* ---- hot descriptors ---------------------------------------------------------------------------------------------- */
+/* ---- hot descriptors --------------------------------------------------------------------------------------------- */
 
-/* A hot wait may last a few ms, and other descriptors are not looked at meanwhile: not so near to a timer, and not so often in
- * a row that they wait longer than this. */
+/* A hot wait may last a few ms, and other descriptors are not looked at meanwhile: not so near to a timer, and not so
+ * often in a row that they wait longer than this. */
 #define HOT_WAIT_MAX (20 * MS)
 #define HOT_TURNS_FOR MS
 

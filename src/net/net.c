@@ -755,7 +755,7 @@ static void due(struct timer *timer)
         }
 }
 
-/* ---- an answer that is expected any moment ---------------------------------------------------------------------------- */
+/* ---- an answer that is expected any moment ----------------------------------------------------------------------- */
 
 enum { HOT_SIZE = 4096 };
 

@@ -48,8 +48,14 @@ def layer_of(path):
     return None, None
 
 
+# Made by the build, each from files of the folder that uses it.
+GENERATED = {"engine/redis/scripts.h": "src/engine/redis/scripts/embed.py"}
+
+
 def resolve(path, name):
     """The file of the project that is meant, as the compiler would look for it."""
+    if name in GENERATED:
+        return GENERATED[name]
     for directory in (os.path.dirname(path), "include", "src"):
         candidate = os.path.normpath(os.path.join(directory, name))
         if os.path.isfile(candidate):

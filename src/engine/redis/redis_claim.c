@@ -1,5 +1,5 @@
-/* redis_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes another;
- * a request whose reply was lost with the connection is sent again, and every script bears that. */
+/* redis_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes
+ * another; a request whose reply was lost with the connection is sent again, and every script bears that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct engine_host *host_of(const struct part *part)
         return part->redis->engine.host;
 }
 
-/* ---- known and forgotten ------------------------------------------------------------------------------------------- */
+/* ---- known and forgotten ----------------------------------------------------------------------------------------- */
 
 static uint64_t uid_hash(const uint64_t uid[2])
 {
@@ -130,7 +130,7 @@ void claim_broken(struct part *part)
                 claim_gone(part, PAWL_REASON_BROKEN);
 }
 
-/* ---- parked: to be asked when there is a connection --------------------------------------------------------------- */
+/* ---- parked: to be asked when there is a connection -------------------------------------------------------------- */
 
 void claim_park(struct part *part, enum claim_state want)
 {
@@ -205,7 +205,7 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
                 claim_park(part, want);
 }
 
-/* ---- acquire -------------------------------------------------------------------------------------------------------- */
+/* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
 static int write_acquire(struct ask *ask, struct wire *wire)
 {
@@ -373,7 +373,7 @@ void claim_confirm(struct part *part)
                 part->want = ASKING;
 }
 
-/* ---- cancel --------------------------------------------------------------------------------------------------------- */
+/* ---- cancel ------------------------------------------------------------------------------------------------------ */
 
 static int write_cancel(struct ask *ask, struct wire *wire)
 {
@@ -434,7 +434,7 @@ void claim_cancel(struct engine *engine, struct claim *claim)
         }
 }
 
-/* ---- renew ---------------------------------------------------------------------------------------------------------- */
+/* ---- renew ------------------------------------------------------------------------------------------------------- */
 
 static struct renewal *renewal_of_ask(struct ask *ask)
 {
@@ -561,7 +561,7 @@ void claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
                 renew_some(redis_of(engine), claims + from, n - from < RENEW_AT_ONCE ? n - from : RENEW_AT_ONCE);
 }
 
-/* ---- release -------------------------------------------------------------------------------------------------------- */
+/* ---- release ----------------------------------------------------------------------------------------------------- */
 
 static int write_release(struct ask *ask, struct wire *wire)
 {
@@ -669,7 +669,7 @@ void claim_release(struct engine *engine, struct claim *claim)
         send_release(part);
 }
 
-/* ---- the connections come and go ------------------------------------------------------------------------------------- */
+/* ---- the connections come and go --------------------------------------------------------------------------------- */
 
 void claims_up(struct redis *redis)
 {

@@ -81,7 +81,7 @@ static void question_begin(struct engine *engine, struct inquiry *inquiry, int (
 
 static const char nonsense[] = "the server's answer makes no sense";
 
-/* ---- values as entries ----------------------------------------------------------------------------------------------- */
+/* ---- values as entries ------------------------------------------------------------------------------------------- */
 
 static size_t decode(const char *text, size_t length, char *out, size_t size)
 {
@@ -248,7 +248,7 @@ static bool tell_name(struct inquiry *inquiry, const char *name, const redisRepl
         return holders->elements || delayed || waiters;
 }
 
-/* ---- show, history ----------------------------------------------------------------------------------------------------- */
+/* ---- show, history ----------------------------------------------------------------------------------------------- */
 
 static int write_show(struct ask *ask, struct wire *wire)
 {
@@ -341,7 +341,7 @@ static void past_answered(struct ask *ask, const redisReply *reply, const struct
         finish(question, reply->elements ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
-/* ---- list: walk over the keys, then show them ------------------------------------------------------------------------- */
+/* ---- list: walk over the keys, then show them -------------------------------------------------------------------- */
 
 /* prefix and name as a pattern that matches nothing else. */
 static void write_pattern(struct wire *wire, const struct question *question)
@@ -498,7 +498,7 @@ static void scan_answered(struct ask *ask, const redisReply *reply, const struct
         }
 }
 
-/* ---- break, ask --------------------------------------------------------------------------------------------------------- */
+/* ---- break, ask -------------------------------------------------------------------------------------------------- */
 
 static int write_on_name(struct ask *ask, struct wire *wire, enum script script)
 {
@@ -528,7 +528,7 @@ static void count_answered(struct ask *ask, const redisReply *reply, const struc
                 finish(question, reply->integer > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static void inspect_list(struct engine *engine, struct inquiry *inquiry)
 {
@@ -617,7 +617,7 @@ void inspect_free(struct redis *redis)
         examine_free(redis);
 }
 
-/* ---- the server's settings -------------------------------------------------------------------------------------------------- */
+/* ---- the server's settings --------------------------------------------------------------------------------------- */
 
 static int write_check(struct ask *ask, struct wire *wire)
 {

@@ -44,7 +44,7 @@ static int read_number(const char *text, const char *what, int64_t most, int64_t
         return PAWL_OK;
 }
 
-/* ---- where it is -------------------------------------------------------------------------------------------------- */
+/* ---- where it is ------------------------------------------------------------------------------------------------- */
 
 static int read_socket(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
@@ -118,7 +118,7 @@ static int read_tls(struct redis *redis, const struct url *url, struct pawl_why 
         return code;
 }
 
-/* ---- what it is called --------------------------------------------------------------------------------------------- */
+/* ---- what it is called ------------------------------------------------------------------------------------------- */
 
 static int read_prefix(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
@@ -207,7 +207,7 @@ static int read_url(struct redis *redis, const struct url *url, struct pawl_why 
         return code;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int redis_open(struct engine *engine, const struct url *url, struct pawl_why *why)
 {

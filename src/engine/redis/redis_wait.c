@@ -11,7 +11,7 @@ enum { LOOK_AT_ONCE = 200 };
 #define LOOK_FOREIGN (100 * MS) /* a holder that is not one of us tells nobody when it lets go */
 #define LOOK_GRACE (2 * MS)     /* the server's clock has steps of a millisecond */
 
-/* ---- the list of one name ------------------------------------------------------------------------------------------ */
+/* ---- the list of one name ---------------------------------------------------------------------------------------- */
 
 static struct waitlist *waitlist_find(struct redis *redis, const char *name, size_t length)
 {
@@ -114,7 +114,7 @@ void wait_end(struct part *part)
                 waitlist_free(list);
 }
 
-/* ---- granted by a push ---------------------------------------------------------------------------------------------- */
+/* ---- granted by a push ------------------------------------------------------------------------------------------- */
 
 /* The grant came after we last asked, so its lease began after that: counted from there it is safe to use at once. Not so
  * if that was long ago, or if the server gave it just long enough to ask. */
@@ -197,7 +197,7 @@ void news_told(struct wire *wire, const redisReply *reply)
         }
 }
 
-/* ---- looking again -------------------------------------------------------------------------------------------------- */
+/* ---- looking again ----------------------------------------------------------------------------------------------- */
 
 static struct waitlist *waitlist_of_ask(struct ask *ask)
 {
@@ -364,7 +364,7 @@ void wait_look_all(struct redis *redis)
         }
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void refuse_list(struct waitlist *list, const struct pawl_why *why)
 {

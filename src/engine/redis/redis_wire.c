@@ -337,7 +337,7 @@ static void up(struct net *net)
                 net_flush(net);
 }
 
-/* ---- losing it, and coming back ----------------------------------------------------------------------------------- */
+/* ---- losing it, and coming back ---------------------------------------------------------------------------------- */
 
 static void drop_reader(struct wire *wire)
 {
