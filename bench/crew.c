@@ -16,6 +16,7 @@
 
 #include "bench.h"
 
+enum { GROUP = 32 };
 static const double SETTLE = 0.05; /* seconds before counting: the first turns are not yet in order */
 
 void crew_sleep_ns(int64_t ns)
@@ -71,6 +72,17 @@ void crew_crowd(struct crew *crew, bool changed)
                 sched_yield();
 }
 
+/* A member that ended before the start will never be ready. */
+static void wait_ready(struct crew *crew, uint32_t count)
+{
+        while (atomic_load(&crew->ready) < count) {
+                if (waitpid(0, NULL, WNOHANG) > 0)
+                        bench_die("a process of the crew failed");
+                crew_sleep_ns(1000000);
+        }
+}
+
+/* In groups: a thousand that connect at once fill a server's backlog, and wait a second each. */
 static void fork_members(struct crew *crew, const struct crew_job *job)
 {
         for (uint32_t me = 0; me < job->size; me++) {
@@ -85,9 +97,9 @@ static void fork_members(struct crew *crew, const struct crew_job *job)
                         job->member(crew, me, job->arg);
                         _exit(0);
                 }
+                wait_ready(crew, me > GROUP ? me - GROUP : 0);
         }
-        while (atomic_load(&crew->ready) < job->size)
-                crew_sleep_ns(1000000);
+        wait_ready(crew, job->size);
         atomic_store(&crew->go, 1);
         syscall(SYS_futex, &crew->go, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
