@@ -118,7 +118,8 @@ void loop_wake(struct loop *loop);
 size_t loop_turn(struct loop *loop);
 /* News are expected here, or no longer. */
 void loop_expect(struct loop *loop, struct loop_hot *hot, bool expected);
-/* Where to sleep instead of in loop_wait; NULL if other things are due as well. Nobody may turn the loop until loop_turn_hot. */
+/* Where to sleep instead of in loop_wait; NULL if other things are due as well. Nobody may turn the loop until
+ * loop_turn_hot. */
 struct loop_hot *loop_heat(struct loop *loop);
 /* A turn for what a hot wait got, if anything, and the timers. */
 void loop_turn_hot(struct loop *loop, struct loop_hot *hot);
