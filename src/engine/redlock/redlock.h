@@ -48,13 +48,14 @@ struct node {
         struct engine *engine;
         struct url *url;
         nodes_t bit;
-        bool votes;       /* when it was last looked at */
-        uint32_t behind;  /* votes that it has not answered */
-        int64_t heard_at; /* when it last answered one, or had none to answer */
-        uint32_t doubts;  /* how often in a row it was found not to be trusted */
-        int64_t over_at;  /* since when its quarantine is known to be over; 0: it is not */
-        uint64_t over_of; /* in this incarnation */
-        char name[272];   /* host:port, for sentences */
+        bool votes;        /* when it was last looked at */
+        uint32_t behind;   /* votes that it has not answered */
+        int64_t heard_at;  /* when it last answered one, or had none to answer */
+        uint32_t doubts;   /* how often in a row it was found not to be trusted */
+        int64_t over_at;   /* since when its quarantine is known to be over; 0: it is not */
+        uint64_t over_of;  /* in this incarnation */
+        int64_t looked_at; /* when the others were last asked for its floor */
+        char name[272];    /* host:port, for sentences */
 };
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */

@@ -184,6 +184,7 @@ static bool too_late(const struct part *part)
 }
 
 static void fail(struct part *part, struct round *round);
+static enum outcome outcome_of(struct part *part, const struct round *round);
 static void granted(struct part *part, nodes_t on);
 static void accept(struct part *part, struct round *round);
 
@@ -233,22 +234,37 @@ static void hurry(struct round *round)
                 (void)!round_limit(round, now + wait);
 }
 
+/* Where no majority is possible any more, the others are still waited for if they will tell why: is it held, or are too few
+ * there? */
+static bool has_failed(struct part *part, const struct round *round, nodes_t standing)
+{
+        uint32_t quorum = part->redlock->quorum;
+
+        if (too_late(part))
+                return true;
+        if (how_many(standing) >= quorum)
+                return false;
+        if (round->late || !round->out)
+                return true;
+        return how_many(standing | round->out) < quorum && outcome_of(part, round) != OUTCOME_SILENT;
+}
+
 static void grant_told(struct round *round)
 {
         struct part *part = round->asker;
         uint32_t quorum = part->redlock->quorum;
         nodes_t standing = still_standing(round);
 
-        if (how_many(standing | round->out) < quorum || too_late(part) || round->late) {
+        if (has_failed(part, round, standing)) {
                 fail(part, round);
-        } else if (how_many(standing) >= quorum) {
+        } else if (how_many(standing) < quorum) {
+                hurry(round);
+        } else {
                 part->exact = with_greatest(round, standing, &part->token);
                 if (how_many(part->exact) >= quorum)
                         granted(part, standing);
                 else
                         accept(part, round);
-        } else {
-                hurry(round);
         }
 }
 

@@ -10,6 +10,7 @@
 
 #define GRACE (100 * MS)             /* for nodes whose connection is still being made, when the others are there */
 #define MEND_PAUSE (250 * MS)        /* between two looks at the same state */
+#define LOOK_PAUSE (1 * SECOND)      /* later on */
 #define QUARANTINE_MORE (1 * SECOND) /* clocks run at different rates, and round to ms */
 
 static struct node *node_of(struct member *member)
@@ -70,11 +71,34 @@ static bool is_hopeless(const struct node *node)
         return member->why.sys_errno == ECONNREFUSED || member->why.code != PAWL_UNREACHABLE;
 }
 
+/* When the last of those that are not trusted was looked at. */
+static int64_t doubted_at(const struct redlock *redlock)
+{
+        int64_t at = 0;
+
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                const struct member *member = &redlock->nodes[i].member;
+
+                if (member->reachable && !member->trusted && member->asked_at > at)
+                        at = member->asked_at;
+        }
+        return at;
+}
+
+/* Marked, and nothing was ever locked there: somebody was interrupted while marking. Only if that was seen after the others
+ * were found without a marker: it may have given locks since we last looked. */
+static bool is_unused(const struct node *node)
+{
+        const struct member *member = &node->member;
+
+        return member->trusted && member->longest == 0 && member->asked_at >= doubted_at(node->redlock);
+}
+
 static bool is_new(const struct node *node)
 {
         const struct member *member = &node->member;
 
-        return is_reachable(node) && !trust_twin(node) && (member->trusted ? member->longest == 0 : !member->marked);
+        return is_reachable(node) && !trust_twin(node) && (member->trusted ? is_unused(node) : !member->marked);
 }
 
 /* ---- looking at all of them -------------------------------------------------------------------------------------- */
@@ -94,17 +118,22 @@ nodes_t trust_voters(const struct redlock *redlock)
         return which(redlock, is_voter);
 }
 
-bool trust_quorum(const struct redlock *redlock)
-{
-        if (count_of(redlock, is_voter) < redlock->quorum)
-                return false;
-        return count_of(redlock, is_decided) == redlock->count || redlock_now(redlock) >= redlock->grace_until;
-}
-
 /* All of them are there, and nothing was ever locked: they are being marked, or should be. */
 static bool all_new(const struct redlock *redlock)
 {
         return count_of(redlock, is_new) == redlock->count;
+}
+
+/* With a majority there, others that are on their way are waited for a moment: a lock on more nodes stands more failures. */
+bool trust_quorum(const struct redlock *redlock)
+{
+        uint32_t voters = count_of(redlock, is_voter);
+
+        if (voters < redlock->quorum)
+                return false;
+        if (voters == redlock->count || (trust_decided(redlock) && !all_new(redlock)))
+                return true;
+        return redlock_now(redlock) >= redlock->grace_until;
 }
 
 /* Nothing but new ones so far. */
@@ -277,41 +306,36 @@ static bool mended(struct node *node)
         return true;
 }
 
+/* Somebody else may have marked it since we looked, or has to, where too few are left to mend it from. */
+static int64_t look_again(struct node *node, int64_t now)
+{
+        int64_t at = node->member.asked_at + (node->doubts > 1 ? LOOK_PAUSE : MEND_PAUSE);
+
+        if (now < at)
+                return at;
+        node->engine->ops->member->look(node->engine);
+        return now + MEND_PAUSE;
+}
+
 /* When there is something to do for it. */
 static int64_t mend(struct node *node, int64_t now)
 {
         struct redlock *redlock = node->redlock;
         const struct member *member = &node->member;
-        int64_t left = quarantine(redlock) - member->untrusted;
 
-        if (node->over_of != member->incarnation) {
+        if (node->over_of != member->incarnation || member->untrusted < quarantine(redlock)) {
                 node->over_of = member->incarnation;
                 node->over_at = 0;
+                return look_again(node, now);
         }
-        if (left > 0)
-                node->over_at = 0; /* somebody's lease is longer than we knew */
-        if (left > 0 && now < member->asked_at + left)
-                return member->asked_at + left;
-        if (left > 0) { /* by its own clock, please */
-                node->engine->ops->member->look(node->engine);
-                return now + MEND_PAUSE;
-        }
-        if (!node->over_at) {
+        if (!node->over_at)
                 node->over_at = now;
-                look_at_voters(redlock);
+        else if (mended(node))
                 return now + MEND_PAUSE;
-        }
-        if (!mended(node))
-                look_at_voters(redlock);
-        return now + MEND_PAUSE;
-}
-
-/* Too few are left to mend it from: somebody has to, and we want to see it. */
-static int64_t look_again(struct node *node, int64_t now)
-{
-        if (now < node->member.asked_at + MEND_PAUSE)
-                return node->member.asked_at + MEND_PAUSE;
-        node->engine->ops->member->look(node->engine);
+        if (now < node->looked_at + MEND_PAUSE)
+                return node->looked_at + MEND_PAUSE;
+        node->looked_at = now;
+        look_at_voters(redlock);
         return now + MEND_PAUSE;
 }
 
@@ -324,7 +348,8 @@ static void mend_all(struct redlock *redlock, int64_t now)
                 struct node *node = &redlock->nodes[i];
                 int64_t at;
 
-                if (!is_reachable(node) || node->member.trusted)
+                if (!is_reachable(node) ||
+                    (node->member.trusted && (quorum || node->member.longest || is_unused(node))))
                         continue;
                 at = quorum ? mend(node, now) : look_again(node, now);
                 if (at < redlock->mend_at)
@@ -361,8 +386,7 @@ void trust_changed(struct member *member)
         log_votes(redlock);
         if (member->reachable)
                 rounds_again(redlock, node);
-        if (all_new(redlock) && !redlock->init_manual && count_of(redlock, is_voter) < redlock->count &&
-            !member->trusted)
+        if (all_new(redlock) && !redlock->init_manual && count_of(redlock, is_voter) < redlock->quorum)
                 trust_init(redlock, false);
         mend_all(redlock, redlock_now(redlock));
         claims_wake(redlock);

@@ -1,0 +1,447 @@
+#!/usr/bin/env python3
+"""redlock.py - what is true of the redlock engine alone: nodes that are killed, stopped, emptied and restarted under clients
+that hold locks. The clients are contract-peer and pawl; the servers are real, and this test's own."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PAWL = os.environ["PAWL"]
+PEER = os.environ["PAWL_TEST_PEER"]
+SCRIPTS = pathlib.Path(os.environ["SOURCE_DIR"]) / "src/engine/redis/scripts"
+PATIENCE = 40
+OK, BUSY, LOST, NO_QUORUM, CORRUPT = 0, 1, 10, 21, 42
+scratch = pathlib.Path(tempfile.mkdtemp(prefix="pawl-redlock."))
+count = failed = 0
+
+
+def check(sentence, good, *notes):
+    global count, failed
+    count += 1
+    failed += not good
+    print("%sok %d - %s" % ("" if good else "not ", count, sentence))
+    for note in notes if not good else ():
+        print("# %r" % (note,))
+    sys.stdout.flush()
+
+
+def soon(condition):
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Node:
+    """One redis-server."""
+
+    def __init__(self, *options):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.options = options
+        self.data = scratch / str(self.port)
+        self.data.mkdir()
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.data), "--save", "",
+             *(self.options or ("--appendonly", "no"))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not soon(lambda: self.ask("PING") == "PONG"):
+            sys.exit("Bail out! a redis-server did not start")
+
+    def ask(self, *words):
+        return subprocess.run(["redis-cli", "-p", str(self.port), *map(str, words)], capture_output=True, text=True,
+                              check=False).stdout.strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def locks(self):
+        return [key for key in self.ask("KEYS", "*").split() if not key.startswith("pawl:")]
+
+    def marker(self):
+        return self.ask("GET", "pawl:member:lock:")
+
+    def trusted(self):
+        return self.marker().startswith(re.search(r"run_id:(\w+)", self.ask("INFO", "server")).group(1))
+
+    def floor(self):
+        return int(self.marker().split()[1])
+
+
+class Nodes(list):
+    def __init__(self, number, *options):
+        super().__init__(Node(*options) for _ in range(number))
+
+    def url(self, options=""):
+        return "redlock://" + ",".join("127.0.0.1:%d" % node.port for node in self) + options
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        for node in self:
+            node.kill()
+
+
+class Peer:
+    """Another process with one client and one lock; see tests/contract/contract.h."""
+
+    everybody = []
+
+    def __init__(self, url):
+        self.process = subprocess.Popen([PEER, "talk", url, "thread"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, bufsize=1)
+        self.everybody.append(self)
+        self.token = 0
+        self.hear()
+
+    def tell(self, order):
+        self.process.stdin.write(order + "\n")
+
+    def hear(self):
+        number, token, _ = (self.process.stdout.readline() + " -1 0 -").split()[:3]
+        self.token = int(token) or self.token
+        return int(number)
+
+    def ask(self, order):
+        self.tell(order)
+        return self.hear()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def pawl(*words, stdin=""):
+    run = subprocess.run([PAWL, *words], capture_output=True, text=True, input=stdin, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+# ---- nodes that die ---------------------------------------------------------------------------------------------------
+
+
+def two_of_five_are_killed():
+    with Nodes(5) as nodes:
+        holder, other = Peer(nodes.url()), Peer(nodes.url())
+        check("a lock is taken on five nodes", holder.ask("acquire a 0 1500") == OK)
+        nodes[0].kill()
+        nodes[3].kill()
+        time.sleep(4)
+        check("with two nodes killed it is renewed", holder.ask("check") == OK and holder.ask("lost") == 0)
+        code = other.ask("acquire a -1 0")
+        check("another is still kept out", code == BUSY, code)
+        check("and can take another lock", other.ask("acquire b -1 0") == OK)
+        check("it is given back", holder.ask("release") == OK)
+        check("and taken by the other", Peer(nodes.url()).ask("acquire a -1 0") == OK)
+
+
+def three_of_five_are_stopped():
+    with Nodes(5) as nodes:
+        url = nodes.url("?timeout=2s")
+        holder, other, waiter = Peer(url), Peer(url), Peer(url)
+        holder.ask("acquire a 0 1500")
+        other.ask("acquire warm -1 0")
+        other.ask("release")
+        for node in nodes[:3]:
+            node.stop()
+        waiter.tell("acquire c 0 60000")
+        check("three of five stopped: no quorum", other.ask("acquire b -1 60000") == NO_QUORUM)
+        check("also for one who would wait", waiter.hear() == NO_QUORUM)
+        check("the holder learns that it lost the lock", soon(lambda: holder.ask("lost") == 1))
+        check("by its own clock", holder.ask("reason") == 1)
+        for node in nodes[:3]:
+            node.go_on()
+        check("when they go on nothing is left behind", soon(lambda: not any(node.locks() for node in nodes)),
+              [node.locks() for node in nodes])
+        check("and locks are taken again", soon(lambda: other.ask("acquire b -1 0") == OK))
+
+
+def one_of_five_is_stopped():
+    with Nodes(5) as nodes:
+        peer = Peer(nodes.url("?timeout=30s"))
+        peer.ask("acquire a 0 60000")
+        peer.ask("release")
+        nodes[2].stop()
+        before = time.monotonic()
+        good = all(peer.ask("acquire a 0 60000") == OK and peer.ask("release") == OK for _ in range(100))
+        check("one stopped node keeps nobody waiting", good and time.monotonic() - before < 30)
+        nodes[2].go_on()
+        check("and keeps no lock when it goes on", soon(lambda: not nodes[2].locks()))
+
+
+def nobody_is_there():
+    nodes = Nodes(3)
+    url = nodes.url()
+    for node in nodes:
+        node.kill()
+    peer = Peer(url)
+    check("nodes that refuse connections are told at once", peer.ask("acquire a 0 0") == NO_QUORUM)
+    status, _, said = pawl("-e", url, "run", "a", "true")
+    check("with a sentence that names them", status == 125 and all(str(node.port) in said for node in nodes), said)
+
+
+# ---- nodes that forget --------------------------------------------------------------------------------------------------
+
+
+def a_node_restarts_empty():
+    with Nodes(3) as nodes:
+        holder, other = Peer(nodes.url()), Peer(nodes.url())
+        holder.ask("acquire held 0 3000")
+        tokens = []
+        for _ in range(20):
+            other.ask("acquire a 0 1000")
+            tokens.append(other.token)
+            other.ask("release")
+        nodes[2].kill()
+        nodes[2].start()
+        check("a node restarted empty is not trusted", soon(lambda: nodes[2].marker().startswith("?")), nodes[2].marker())
+        nodes[0].stop()
+        impatient = Peer(nodes.url("?timeout=500ms"))
+        check("its vote does not count", impatient.ask("acquire b -1 1000") in (NO_QUORUM, CORRUPT))
+        nodes[0].go_on()
+        for _ in range(20):
+            other.ask("acquire a 0 1000")
+            tokens.append(other.token)
+            other.ask("release")
+        check("later it is trusted again", soon(nodes[2].trusted), nodes[2].marker())
+        check("and goes on above what the others gave", nodes[2].floor() >= max(tokens))
+        for _ in range(20):
+            other.ask("acquire a 0 1000")
+            tokens.append(other.token)
+            other.ask("release")
+        check("tokens never repeat or go back", tokens == sorted(set(tokens)), tokens)
+        check("a lock that it forgot is there again", soon(lambda: "lock:held" in nodes[2].locks()), nodes[2].locks())
+        check("its holder never lost it", holder.ask("check") == OK and holder.ask("lost") == 0)
+
+
+def nodes_are_emptied():
+    with Nodes(3) as nodes:
+        peer = Peer(nodes.url())
+        peer.ask("acquire a 0 1000")
+        first = peer.token
+        peer.ask("release")
+        nodes[1].ask("FLUSHALL")
+        check("one emptied: locks go on", peer.ask("acquire a 0 1000") == OK and peer.token > first)
+        first = peer.token
+        peer.ask("release")
+        check("and it is mended", soon(nodes[1].trusted))
+        nodes[0].ask("FLUSHALL")
+        nodes[1].ask("FLUSHALL")
+        check("a majority emptied: refused", soon(lambda: peer.ask("acquire a -1 1000") == CORRUPT))
+        status, _, said = pawl("-e", nodes.url(), "run", "a", "true")
+        check("saying why, and what to do", status == 125 and "init --yes" in said, said)
+        status, _, said = pawl("-e", nodes.url(), "init")
+        check("which is not done without being sure", status == 125 and "--yes" in said, said)
+        status, _, said = pawl("-e", nodes.url(), "init", "--yes")
+        check("but then it is", status == 0, said)
+        check("those who were refused go on by themselves", soon(lambda: peer.ask("acquire a -1 1000") == OK))
+        check("with a greater token", peer.token > first)
+
+
+def durable_nodes_restart():
+    with Nodes(3, "--appendonly", "yes", "--appendfsync", "always") as nodes:
+        peer = Peer(nodes.url())
+        peer.ask("acquire a 0 60000")
+        first = peer.token
+        for node in nodes[:2]:
+            node.kill()
+            node.start()
+        other = Peer(nodes.url())
+        check("nodes that keep every write are trusted after a restart", other.ask("acquire b 0 1000") == OK)
+        check("and so are their locks", other.ask("release") == OK and other.ask("acquire a -1 1000") == BUSY)
+        check("and their tokens", peer.ask("release") == OK and other.ask("acquire a 0 1000") == OK and
+              other.token > first)
+
+
+def new_nodes_are_marked_by_hand():
+    with Nodes(3) as nodes:
+        url = nodes.url("?init=manual")
+        status, _, said = pawl("-e", url, "run", "a", "true")
+        check("init=manual: new nodes are refused", status == 125 and "init" in said, said)
+        status, _, said = pawl("-e", url, "init")
+        check("until they are prepared", status == 0 and pawl("-e", url, "run", "a", "true")[0] == 0, said)
+        check("which is wanted once only", pawl("-e", url, "init")[0] == 125)
+
+
+# ---- the rule, and what happens without it ----------------------------------------------------------------------------------
+
+
+def script(name, without=""):
+    text = (SCRIPTS / name).read_text()
+    if without:
+        assert without in text
+        text = text.replace(without, "")
+    return text
+
+
+def attempt(nodes, uid, hint, text):
+    """Grants on these nodes: the numbers, -1 where it is not trusted."""
+    numbers = []
+    for node in nodes:
+        run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
+        said = node.ask("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000, hint)
+        numbers.append(int(said.split()[-1]))
+        node.ask("DEL", "lock:a")
+    return numbers
+
+
+def the_rule_is_needed():
+    check_lines = """if not marker or string.sub(marker, 1, 40) ~= ARGV[1] then
+        return -1
+end
+"""
+    blind = script("member_grant.lua", check_lines).replace("string.match(marker, ", "string.match(marker or '- 0 0 n', ")
+    with Nodes(3) as nodes:
+        for node in nodes:
+            run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
+            node.ask("SET", "pawl:member:lock:", run + " 1000 0 n")
+        numbers = attempt(nodes[:2], "a", 5, script("member_grant.lua"))
+        check("a hint that lags gives the next number", numbers == [1001, 1001], numbers)
+        nodes[1].kill()
+        nodes[1].start()
+        numbers = attempt(nodes[1:], "b", 5, script("member_grant.lua"))
+        check("a node that forgot does not vote", numbers[0] == -1, numbers)
+        nodes[2].ask("SET", "pawl:member:lock:", nodes[2].marker().replace("1001", "1000"))
+        numbers = attempt(nodes[1:], "c", 5, blind)
+        check("without that rule a token is given twice", max(numbers) == 1001, numbers)
+        far = attempt(nodes[:1], "d", 9000000000000000, script("member_grant.lua"))[0]
+        check("no hint runs far ahead of the clock", far < (time.time() + 3600) * 1e6, far)
+
+
+# ---- holders, and others ----------------------------------------------------------------------------------------------------
+
+
+def a_holder_is_stopped_past_its_lease():
+    with Nodes(3) as nodes:
+        (scratch / "store").mkdir(mode=0o700)
+        store = "file:" + str(scratch / "store")
+        first, second = Peer(nodes.url()), Peer(nodes.url())
+        first.ask("acquire a 0 600")
+        first.process.send_signal(signal.SIGSTOP)
+        check("the lock goes to the next", second.ask("acquire a 0 60000") == OK and second.token > first.token)
+        check("who writes", pawl("put", "--store", store, "r", str(second.token), stdin="new")[0] == 0)
+        first.tell("check")
+        first.process.send_signal(signal.SIGCONT)
+        check("the one who was stopped learns that it is lost", first.hear() == LOST)
+        check("and its late write is refused", pawl("put", "--store", store, "r", str(first.token), stdin="old")[0] == 124)
+
+
+def eight_processes_want_one_name():
+    with Nodes(5) as nodes:
+        tokens, wrong = [], []
+
+        def work():
+            peer = Peer(nodes.url())
+            for _ in range(20):
+                if peer.ask("acquire a %d 10000" % (1000 * PATIENCE)) != OK:
+                    wrong.append(peer)
+                    return
+                tokens.append(peer.token)
+                peer.ask("release")
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        check("eight processes that want one name all get it", not wrong and len(tokens) == 160, len(tokens))
+        check("each time with another token", len(set(tokens)) == len(tokens))
+        check("and nothing is left", soon(lambda: not any(node.locks() for node in nodes)))
+
+
+def others_use_the_same_key():
+    with Nodes(3) as nodes:
+        peer = Peer(nodes.url())
+        check("new nodes need no preparation", peer.ask("acquire a 0 60000") == OK)
+        check("who does SET NX PX is kept out by us",
+              sum(node.ask("SET", "lock:a", "theirs", "NX", "PX", 1000) == "OK" for node in nodes) < 2)
+        peer.ask("release")
+        for node in nodes[:2]:
+            node.ask("SET", "lock:a", "theirs", "NX", "PX", 1500)
+        check("and we by them", peer.ask("acquire a -1 0") == BUSY)
+        check("until their lease is over", peer.ask("acquire a %d 0" % (1000 * PATIENCE)) == OK)
+
+
+def a_command_leaves_nothing():
+    with Nodes(5) as nodes:
+        good = all(pawl("-e", nodes.url(), "run", "a", "true")[0] == 0 for _ in range(20))
+        check("pawl run leaves no key on any node", good and soon(lambda: not any(node.locks() for node in nodes)))
+
+
+def what_is_seen():
+    with Nodes(5) as nodes:
+        holder, waiter = Peer(nodes.url()), Peer(nodes.url())
+        holder.ask("acquire a 0 60000")
+        waiter.tell("acquire a 0 60000")
+        check("show tells the holder and who waits",
+              soon(lambda: [line.split()[0] for line in pawl("-e", nodes.url(), "show", "a")[1].splitlines()[1:]] ==
+                   ["holder", "waiter"]))
+        nodes[4].kill()
+        status, said, _ = pawl("-e", nodes.url(), "doctor")
+        check("doctor tells how many vote, and who is missing",
+              status == 1 and "4 of 5 nodes vote" in said and str(nodes[4].port) in said, said)
+        _, said, errors = pawl("-vv", "-e", nodes.url().replace("//", "//someone:secret@"), "run", "-n", "b", "true")
+        check("no password is ever shown", "secret" not in said + errors, errors)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------------------
+
+
+def what_is_no_quorum_is_refused():
+    def refused(url, word):
+        status, _, said = pawl("-e", url, "run", "-n", "a", "true")
+        return status == 125 and word in said
+
+    check("fewer than three nodes", refused("redlock://a,b", "at least 3"))
+    check("an even number", refused("redlock://a,b,c,d", "even=1"))
+    check("one node twice", refused("redlock://a,b,A:6379", "twice"))
+    check("an option that nobody knows", refused("redlock://a,b,c?color=red", "color"))
+    check("an init that is neither auto nor manual", refused("redlock://a,b,c?init=no", "manual"))
+    with Nodes(3) as nodes:
+        check("shared and limited locks", Peer(nodes.url()).ask("acquire a -1 0 0 1 2") == 31)
+        twin = nodes.url().replace("127.0.0.1:%d" % nodes[2].port, "localhost:%d" % nodes[1].port)
+        status, _, said = pawl("-e", twin, "run", "-n", "a", "true")
+        check("one server under two names", status == 125 and "same server" in said, said)
+
+
+TESTS = (two_of_five_are_killed, three_of_five_are_stopped, one_of_five_is_stopped, nobody_is_there, a_node_restarts_empty,
+         nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
+         a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
+
+if not shutil.which("redis-server"):
+    print("1..1\nok 1 - redlock # SKIP missing: redis-server")
+    sys.exit(0)
+try:
+    for test in TESTS:
+        if len(sys.argv) == 1 or test.__name__ in sys.argv[1:]:
+            print("# %s" % test.__name__)
+            test()
+            for peer in Peer.everybody:
+                peer.end()
+            Peer.everybody.clear()
+finally:
+    for peer in Peer.everybody:
+        peer.end()
+    shutil.rmtree(scratch)
+print("1..%d" % count)
+sys.exit(failed > 0)
