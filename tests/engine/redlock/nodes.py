@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""redlock.py - what is true of the redlock engine alone: nodes that are killed, stopped, emptied and restarted under clients
+"""nodes.py - what is true of the redlock engine alone: nodes that are killed, stopped, emptied and restarted under clients
 that hold locks. The clients are contract-peer and pawl; the servers are real, and this test's own."""
 import os
 import pathlib
