@@ -673,6 +673,7 @@ void claim_release(struct engine *engine, struct claim *claim)
 
 void claims_up(struct redis *redis)
 {
+        redis->alive_at = -3600 * SECOND; /* it may have lost its data */
         unpark_all(redis);
         wait_look_all(redis);
         ghosts_up(redis);
