@@ -739,7 +739,7 @@ end_reaching:
                 fi
         :: else -> break
         od;
-        d_step {
+        atomic {
 #if CLOCK
                 time = greatest;
 #endif
