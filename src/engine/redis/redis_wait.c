@@ -133,6 +133,8 @@ void wait_granted(struct part *part, uint64_t token, int64_t lease_ms)
                 claim_confirm(part);
 }
 
+static void look_now(struct waitlist *list);
+
 static void told_granted(struct redis *redis, const char *text, const uint64_t uid[2])
 {
         struct part *part = claim_find(redis, uid);
@@ -170,7 +172,9 @@ static void told(struct redis *redis, const char *text)
                 return;
         }
         part = claim_find(redis, uid);
-        if (part && part->state == HELD && strncmp(text, "broken ", 7) == 0)
+        if (part && part->state == WAITING && strncmp(text, "look ", 5) == 0)
+                look_now(part->waitlist);
+        else if (part && part->state == HELD && strncmp(text, "broken ", 7) == 0)
                 claim_broken(part);
         else if (part && part->state == HELD && strncmp(text, "asked ", 6) == 0)
                 host->events->asked(host->core, part->claim);
@@ -348,6 +352,13 @@ static void look_due(struct timer *timer)
         struct waitlist *list = container_of(timer, struct waitlist, timer);
 
         loop_set(list->redis->engine.host->loop, timer, NEVER);
+        look(list);
+}
+
+/* The server has dropped one of them, and lets us know. */
+static void look_now(struct waitlist *list)
+{
+        list->all = true;
         look(list);
 }
 

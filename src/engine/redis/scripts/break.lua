@@ -17,6 +17,7 @@ look()
 if holder.kind == 'one' then
         cut_off(holder.value)
 elseif holder.kind == 'many' then
+        delay = math.max(0, (holder.blocked or now) - now)
         for _, value in ipairs(redis.call('HVALS', who)) do
                 cut_off(value)
         end

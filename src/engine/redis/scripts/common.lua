@@ -79,9 +79,16 @@ local function hold_back(ms)
         holder = { kind = 'delay' }
 end
 
+-- Nobody may join the shared holders until then; a delay that ends later stands.
+local function delay_until(at)
+        if at > tonumber(redis.call('ZSCORE', share, '#delay') or 0) then
+                redis.call('ZADD', share, number(at), '#delay')
+        end
+end
+
 -- The shared holders whose lease is over leave; if one of them asked for a lock-delay, nobody may join until it is over.
 local function drop_expired()
-        local delay_until, dropped = 0, false
+        local latest, dropped = 0, false
         for _, uid in ipairs(redis.call('ZRANGEBYSCORE', share, '-inf', now)) do
                 local ended = tonumber(redis.call('ZSCORE', share, uid))
                 redis.call('ZREM', share, uid)
@@ -91,12 +98,12 @@ local function drop_expired()
                         redis.call('HDEL', who, uid)
                         remember(value, 'expired', ended)
                         if delay_of(value) > 0 then
-                                delay_until = math.max(delay_until, ended + delay_of(value))
+                                latest = math.max(latest, ended + delay_of(value))
                         end
                 end
         end
-        if delay_until > now then
-                redis.call('ZADD', share, delay_until, '#delay')
+        if latest > now then
+                delay_until(latest)
         end
         return dropped
 end
@@ -216,10 +223,12 @@ local function serve()
                                 lease = math.min(ttl, math.max(500, ttl / 10))
                         end
                         lease = math.floor(lease)
-                        if redis.call('EXISTS', 'pawl:alive:' .. space .. client) == 1 then
+                        local news = 'pawl:news:' .. space .. client
+                        if redis.call('EXISTS', 'pawl:alive:' .. space .. client) == 0 then
+                                redis.call('PUBLISH', news, 'look ' .. uid) -- it lives, and its lease was lost with other data?
+                        else
                                 local token = next_token()
-                                local news = 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock
-                                if redis.call('PUBLISH', 'pawl:news:' .. space .. client, news) > 0 then
+                                if redis.call('PUBLISH', news, 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock) > 0 then
                                         give(record, lease, token)
                                 end
                         end
@@ -261,5 +270,9 @@ local function due(record)
                 local first = redis.call('ZRANGE', share, 0, 0, 'WITHSCORES')
                 return math.max(1, (first[2] or now) - now) + later, 0
         end
-        return redis.call('PTTL', lock) + later, holder.kind == 'foreign' and 1 or 0
+        local left = redis.call('PTTL', lock)
+        if left >= 0 then -- else it ends only by somebody's hand
+                left = left + later
+        end
+        return left, holder.kind == 'foreign' and 1 or 0
 end

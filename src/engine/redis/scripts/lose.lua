@@ -22,7 +22,7 @@ else
         redis.call('ZREM', share, uid)
         redis.call('HDEL', who, uid)
         if lost and delay > 0 then
-                redis.call('ZADD', share, number(now + delay), '#delay')
+                delay_until(now + delay)
                 stretch(delay)
         end
         settle_shared(true)
