@@ -15,6 +15,22 @@ TEST(a_detached_lock_outlives_its_handle_and_client)
         CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
+/* It is told of its grant in more than one way, and what comes late must not end a lock whose handle is gone. */
+TEST(a_detached_lock_that_was_waited_for_outlives_its_handle)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *none;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(two, "a", PAWL_LOCK(.ttl_ms = 100, .flags = PAWL_DETACH), &lock));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE, .ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        nap(100);
+        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+}
+
 TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
 {
         const char *place = fresh_place();
