@@ -140,6 +140,18 @@ static bool drive_hot(struct pawl_client *client)
         return something;
 }
 
+/* Sleeps with the latch given away, and does what is due. */
+static void sleep_and_turn(struct pawl_client *client)
+{
+        struct loop_found found;
+
+        latch_give(&client->latch);
+        loop_sleep(&client->loop, &found);
+        latch_take(&client->latch);
+        loop_turn_found(&client->loop, &found);
+}
+
+/* What has arrived already is found by sleeping, too: only what is due now is done first. */
 static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
 {
         client->driver = DRIVER_CALLER;
@@ -149,13 +161,10 @@ static void drive_once(struct pawl_client *client, struct sleeper *sleeper)
                 (void)left_to_the_thread(client);
                 return;
         }
-        loop_turn(&client->loop);
-        if (!sleeper->got && (left_to_the_thread(client) || list_empty(&client->core.notices))) {
-                latch_give(&client->latch);
-                loop_wait(&client->loop, NEVER);
-                latch_take(&client->latch);
+        if (loop_next(&client->loop) <= loop_now(&client->loop))
                 loop_turn(&client->loop);
-        }
+        if (!sleeper->got && (left_to_the_thread(client) || list_empty(&client->core.notices)))
+                sleep_and_turn(client);
         client->driver = DRIVER_NOBODY;
         if (left_to_the_thread(client))
                 return;
@@ -222,10 +231,7 @@ static void drive_from_thread(struct pawl_client *client)
 {
         client->kicked = false;
         client->driver = DRIVER_THREAD;
-        latch_give(&client->latch);
-        loop_wait(&client->loop, NEVER);
-        latch_take(&client->latch);
-        loop_turn(&client->loop);
+        sleep_and_turn(client);
         client->driver = DRIVER_NOBODY;
         if (client->wanting && !list_empty(&client->sleepers))
                 event_tell_one(&list_first(&client->sleepers, struct sleeper, listed)->event);

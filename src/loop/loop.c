@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 64, FIRST_ROOM = 16 };
+enum { FIRST_ROOM = 16 };
 
 static const int64_t no_turn = INT64_MIN;
 
@@ -291,6 +291,7 @@ int loop_rewatch(struct loop *loop, struct watch *watch)
 
 void loop_unwatch(struct loop *loop, struct watch *watch)
 {
+        atomic_fetch_add_explicit(&loop->unwatched, 1, memory_order_relaxed);
         control(loop, EPOLL_CTL_DEL, watch); /* a descriptor that is closed already has left by itself */
         for (size_t i = 0; i < loop->batched; i++)
                 if (loop->batch[i] == watch)
@@ -309,12 +310,10 @@ static void take_wake(struct loop *loop)
 }
 
 /* Calls the watches that are ready; *timer_ready: the timerfd went off. */
-static size_t call_watches(struct loop *loop, bool *timer_ready)
+static size_t call_watches(struct loop *loop, const struct epoll_event *events, int n, bool *timer_ready)
 {
-        struct epoll_event events[BATCH];
-        struct watch *batch[BATCH];
+        struct watch *batch[LOOP_BATCH];
         size_t called = 0;
-        int n = epoll_wait(loop->epoll_fd, events, BATCH, 0);
 
         for (int i = 0; i < n; i++) {
                 bool is_timer = events[i].data.ptr == &loop->timer_fd;
@@ -340,7 +339,7 @@ static size_t call_watches(struct loop *loop, bool *timer_ready)
 
 /* ---- turning ----------------------------------------------------------------------------------------------------- */
 
-size_t loop_turn(struct loop *loop)
+static size_t turn(struct loop *loop, const struct epoll_event *events, int n)
 {
         bool timer_ready = false;
         size_t done = 0;
@@ -349,8 +348,8 @@ size_t loop_turn(struct loop *loop)
         loop->turn = loop_now(loop);
         loop->polled_at = loop->turn;
         /* What has arrived comes before what is overdue: a reply in time must not lose to its own deadline. */
-        if (loop->epoll_fd >= 0)
-                done += call_watches(loop, &timer_ready);
+        if (n > 0)
+                done += call_watches(loop, events, n, &timer_ready);
         done += fire_timers(loop);
         if (timer_ready || loop->armed <= loop->turn || loop_next(loop) < loop->armed)
                 arm(loop, loop_next(loop));
@@ -358,7 +357,28 @@ size_t loop_turn(struct loop *loop)
         return done;
 }
 
-/* ---- hot descriptors --------------------------------------------------------------------------------------------- */
+size_t loop_turn(struct loop *loop)
+{
+        struct epoll_event events[LOOP_BATCH];
+
+        return turn(loop, events, loop->epoll_fd < 0 ? 0 : epoll_wait(loop->epoll_fd, events, LOOP_BATCH, 0));
+}
+
+/* A watch that was removed since may not exist any more: then nothing is believed. */
+size_t loop_turn_found(struct loop *loop, const struct loop_found *found)
+{
+        if (found->unwatched != atomic_load_explicit(&loop->unwatched, memory_order_relaxed))
+                return loop_turn(loop);
+        return turn(loop, found->events, found->count);
+}
+
+void loop_sleep(struct loop *loop, struct loop_found *found)
+{
+        found->unwatched = atomic_load_explicit(&loop->unwatched, memory_order_relaxed);
+        found->count = loop->epoll_fd < 0 ? 0 : epoll_wait(loop->epoll_fd, found->events, LOOP_BATCH, -1);
+}
+
+/* ---- hot descriptors ---------------------------------------------------------------------------------------------- */
 
 /* A hot wait may last a few ms, and other descriptors are not looked at meanwhile: not so near to a timer, and not so
  * often in a row that they wait longer than this. */

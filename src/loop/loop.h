@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
@@ -49,6 +50,15 @@ struct loop_hot {
         void (*take)(struct loop_hot *); /* hears what wait got; called after each */
 };
 
+enum { LOOP_BATCH = 64 };
+
+/* What a loop_sleep has found. It is the sleeper's, for the loop may have been changed meanwhile by who owns it. */
+struct loop_found {
+        uint64_t unwatched; /* the loop's, when it fell asleep */
+        int count;
+        struct epoll_event events[LOOP_BATCH];
+};
+
 struct loop {
         struct loop_source source;
         struct loop_slot *heap; /* the earliest at [1] */
@@ -60,8 +70,9 @@ struct loop {
         int epoll_fd;   /* -1 in a simulator: timers only */
         int timer_fd;
         int wake_fd;
-        atomic_bool woken;    /* a wake is in the eventfd */
-        struct watch **batch; /* the watches of the turn being dispatched, so that one may be removed meanwhile */
+        atomic_bool woken;          /* a wake is in the eventfd */
+        _Atomic uint64_t unwatched; /* how many times a watch was removed: what was found before may be gone */
+        struct watch **batch;       /* the watches of the turn being dispatched, so that one may be removed meanwhile */
         size_t batched;
         struct loop_hot *hot;      /* where news are expected, if hots is 1 */
         struct loop_hot *slept_in; /* a thread sleeps there now: its descriptor must stay open */
@@ -108,14 +119,17 @@ int loop_watch(struct loop *loop, struct watch *watch);
 int loop_rewatch(struct loop *loop, struct watch *watch);
 void loop_unwatch(struct loop *loop, struct watch *watch);
 
-/* Sleeps until something is ready, a timer is due or loop_wake was called, at most until the time given. The one call
- * that may run while another thread owns the loop; it only sleeps. */
+/* Sleeps until something is ready, a timer is due or loop_wake was called, at most until the time given. This and
+ * loop_sleep may run while another thread owns the loop; they only sleep. */
 void loop_wait(struct loop *loop, int64_t until);
-/* Makes a loop_wait return; from any thread. The next loop_turn takes the wake back: look for what you were woken for
+/* The same without an end, and the loop_turn_found that follows need not ask the kernel again: one system call for both. */
+void loop_sleep(struct loop *loop, struct loop_found *found);
+/* Makes a loop_wait or loop_sleep return; from any thread. The next loop_turn takes the wake back: look for what you were woken for
  * after the turn, not before. */
 void loop_wake(struct loop *loop);
 /* Does everything that is due now, without sleeping. Returns how many timers fired and watches were ready. */
 size_t loop_turn(struct loop *loop);
+size_t loop_turn_found(struct loop *loop, const struct loop_found *found);
 /* News are expected here, or no longer. */
 void loop_expect(struct loop *loop, struct loop_hot *hot, bool expected);
 /* Where to sleep instead of in loop_wait; NULL if other things are due as well. Nobody may turn the loop until
