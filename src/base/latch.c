@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,31 +50,49 @@ void latch_wake(struct latch *latch)
         wake_from(&latch->word, 1);
 }
 
+/* Whoever was told may be gone by then, and its word with it: waking at an address where nobody sleeps does no harm, and
+ * waking somebody else is what every sleeper has to expect. */
+void latch_give_and_wake(struct latch *latch)
+{
+        _Atomic uint32_t *told[LATCH_TOLD_MAX];
+        uint32_t count = latch->told_count;
+
+        memcpy(told, latch->told, count * sizeof(told[0]));
+        latch->told_count = 0;
+        latch_give(latch);
+        for (uint32_t i = 0; i < count; i++)
+                wake_from(told[i], 1);
+}
+
 void event_wait(struct event *event, struct latch *latch, int64_t ns)
 {
         uint32_t count = atomic_load_explicit(&event->count, memory_order_relaxed);
         struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
         event->sleepers++;
+        event->latch = latch;
         latch_give(latch);
         sleep_on(&event->count, count, ns == INT64_MAX ? NULL : &timeout);
         latch_take(latch);
         event->sleepers--;
 }
 
-static void tell(struct event *event, int threads)
-{
-        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
-        if (event->sleepers)
-                wake_from(&event->count, threads);
-}
-
 void event_tell_one(struct event *event)
 {
-        tell(event, 1);
+        struct latch *latch = event->latch;
+
+        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
+        if (!event->sleepers)
+                return;
+        if (latch->told_count < LATCH_TOLD_MAX)
+                latch->told[latch->told_count++] = &event->count;
+        else
+                wake_from(&event->count, 1);
 }
 
 void event_tell_all(struct event *event)
 {
-        tell(event, INT_MAX);
+        atomic_fetch_add_explicit(&event->count, 1, memory_order_relaxed);
+        if (event->sleepers)
+                wake_from(&event->count, INT_MAX);
 }
