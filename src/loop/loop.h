@@ -124,8 +124,8 @@ void loop_unwatch(struct loop *loop, struct watch *watch);
 void loop_wait(struct loop *loop, int64_t until);
 /* The same without an end, and the loop_turn_found that follows need not ask the kernel again: one system call for both. */
 void loop_sleep(struct loop *loop, struct loop_found *found);
-/* Makes a loop_wait or loop_sleep return; from any thread. The next loop_turn takes the wake back: look for what you were woken for
- * after the turn, not before. */
+/* Makes a loop_wait or loop_sleep return; from any thread. The next loop_turn takes the wake back: look for what you were
+ * woken for after the turn, not before. */
 void loop_wake(struct loop *loop);
 /* Does everything that is due now, without sleeping. Returns how many timers fired and watches were ready. */
 size_t loop_turn(struct loop *loop);

@@ -158,7 +158,7 @@ struct part {
         bool asking_history;   /* a release that found nothing: was it ours? */
 };
 
-enum { RENEW_AT_ONCE = 500 };
+enum { RENEW_AT_ONCE = 600 };
 struct renewal {
         struct ask ask;
         struct redis *redis;

@@ -14,7 +14,7 @@ if string.byte(ARGV[3]) == 120 then
         local value, delay
         if not free and string.byte(ARGV[3], 2) == 49 and #ARGV[3] == 4 then
                 value = call('GET', KEYS[1])
-                delay = value and string.match(value, '^%x+ %x+ %d+ (%d+) x ')
+                delay = value and string.match(value, '^%x+ %d+ (%d+) x ', 34)
         end
         if free or delay then
                 local time = call('TIME')
@@ -39,14 +39,13 @@ if string.byte(ARGV[3]) == 120 then
                         return token
                 end
                 local left = call('PTTL', KEYS[1])
-                if left > tonumber(delay) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
+                if (delay == '0' or left > tonumber(delay)) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
                         -- Held by one of us, who will hand it on: to the end of the line. The number is the ticket.
                         local record = string.sub(ARGV[1], 1, -2)
                         call('ZADD', queue, token, record)
-                        call('PEXPIRE', queue, 60000)
+                        call('PEXPIRE', queue, '60000')
                         if string.byte(ARGV[3], 4) == 97 then
-                                local client = string.match(record, '^%x+ (%x+)')
-                                call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. client, '', 'PX', 60000)
+                                call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. string.sub(record, 34, 49), '', 'PX', '60000')
                         end
                         token = tonumber(token)
                         return { token, left + 2 * math.min(call('ZCARD', queue), 500), 0, value, token }

@@ -24,28 +24,27 @@ if exclusive then
                 call('DEL', KEYS[1])
                 return 1
         end
-        local uid, client, ttl, delay = string.match(record, '^(%x+) (%x+) (%d+) (%d+) x ')
-        local space = string.sub(KEYS[2], 12)
-        if uid and call('EXISTS', 'pawl:alive:' .. space .. client) == 1 then
+        local ttl, delay = string.match(record, '^(%d+) (%d+) x ', 51)
+        local client = string.sub(KEYS[2], 12) .. string.sub(record, 34, 49)
+        if ttl and call('EXISTS', 'pawl:alive:' .. client) == 1 then
                 local time = call('TIME')
                 local token = time[1] .. time[2]
                 if #token ~= 16 then
                         token = time[1] .. string.format('%06d', time[2])
                 end
                 local last = call('GET', KEYS[2])
-                ttl = tonumber(ttl)
                 -- One that has waited long may be stopped: the long way gives it just enough to confirm.
                 if last and #last == 16 and last < token and token - first[2] <= ttl * 166 then
-                        local news = 'granted ' .. uid .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
-                        if call('PUBLISH', 'pawl:news:' .. space .. client, news) > 0 then
+                        local news = 'granted ' .. string.sub(record, 1, 32) .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
+                        if call('PUBLISH', 'pawl:news:' .. client, news) > 0 then
                                 call('SET', KEYS[2], token)
-                                call('SET', KEYS[1], record .. ' ' .. token, 'PX', ttl + delay)
+                                call('SET', KEYS[1], record .. ' ' .. token, 'PX', delay == '0' and ttl or ttl + delay)
                                 return 1
                         end
                 end
         end
         call('ZADD', queue, first[2], record)
-        call('PEXPIRE', queue, 60000)
+        call('PEXPIRE', queue, '60000')
 end
 
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[2] ~= ''
