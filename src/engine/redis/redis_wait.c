@@ -116,21 +116,42 @@ void wait_end(struct part *part)
 
 /* ---- granted by a push ------------------------------------------------------------------------------------------- */
 
+static bool is_looked_at(const struct part *part)
+{
+        const struct waitlist *list = part->waitlist;
+
+        for (size_t i = 0; list->looking && i < list->sent_count; i++)
+                if (memcmp(&list->sent[2 * i], part->claim->uid, sizeof(part->claim->uid)) == 0)
+                        return true;
+        return false;
+}
+
 /* The grant came after we last asked, so its lease began after that: counted from there it is safe to use at once. Not so
  * if that was long ago, or if the server gave it just long enough to ask. */
-void wait_granted(struct part *part, uint64_t token, int64_t lease_ms)
+static void use_grant(struct part *part, uint64_t token, int64_t lease_ms)
 {
         int64_t asked_at = part->asked_at;
         int64_t ttl = part->claim->ttl;
 
-        if (token <= part->floor) /* an old grant, told late: the server knows better by now */
-                return;
         wait_end(part);
         part->token = token;
         if (lease_ms >= ttl / MS && redis_now(part->redis) - asked_at < ttl / 4)
                 claim_told(part, token, asked_at);
         else
                 claim_confirm(part);
+}
+
+void wait_granted(struct part *part, uint64_t token, int64_t lease_ms)
+{
+        if (token <= part->floor) /* an old grant, told late: the server knows better by now */
+                return;
+        if (!is_looked_at(part)) {
+                use_grant(part, token, lease_ms);
+                return;
+        }
+        /* The look that is under way may find this grant over and get another, with another token: it goes first. */
+        part->token = token;
+        part->pushed_lease = (uint32_t)lease_ms;
 }
 
 static void look_now(struct waitlist *list);
@@ -274,6 +295,8 @@ static void look_told(struct waitlist *list, const redisReply *reply)
                 if (words[4 + i]->integer > 0) {
                         wait_end(part);
                         claim_told(part, (uint64_t)words[4 + i]->integer, list->ask.sent_at);
+                } else if (part->pushed_lease && part->token > part->floor) {
+                        use_grant(part, part->token, part->pushed_lease);
                 }
         }
         list->redis->alive_at = list->ask.sent_at;
