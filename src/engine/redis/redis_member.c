@@ -10,6 +10,7 @@
 #include "redis.h"
 
 #define LOOK_RETRY (500 * MS)
+#define NUMBER_LEAST INT64_C(1000000000000000) /* the scripts want 16 digits: us since 1970 have them from 2001 on */
 
 /* A name that is listened for, or a claim that is announced: a channel that is subscribed to. */
 struct channel {
@@ -254,17 +255,19 @@ static void write_uid(struct wire *wire, const uint64_t uid[2])
 static int write_grant(struct ask *ask, struct wire *wire)
 {
         const struct vote *vote = vote_of(ask);
+        int64_t number = (int64_t)vote->number < NUMBER_LEAST ? NUMBER_LEAST : (int64_t)vote->number;
         struct claim claim = *vote->claim;
         struct part part;
 
         part.claim = &claim;
         part.redis = wire->redis;
-        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 6);
+        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 7);
         write_lock_and_marker(wire, vote);
-        write_text(wire, wire->redis->member->run);
+        write_bytes(wire, wire->redis->member->run, 40);
         write_record(wire, &part, "");
         write_number(wire, (claim.ttl + claim.delay) / MS);
-        write_number(wire, (int64_t)vote->number);
+        write_number(wire, number);
+        write_number(wire, number / 1000);
         return write_end(wire);
 }
 

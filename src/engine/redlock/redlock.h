@@ -21,7 +21,7 @@ enum { NODES_LEAST = 3, NODES_MOST = 31 }; /* a set of nodes is a word of 32 bit
 /* No attempt takes longer, whatever ?timeout= says: a node that forgot its data is not marked again before every
  * attempt that it may have voted in is over. */
 #define ATTEMPT_MOST (5 * SECOND)
-/* How far hints may be ahead of a node's clock (member_grant.lua), and so the numbers; in us. */
+/* How far hints may be ahead of a node's clock, and so the numbers; in us. */
 #define HINT_AHEAD UINT64_C(1000000)
 
 /* Who goes on at a majority could leave slow nodes ever further behind. So a release waits a little for one that

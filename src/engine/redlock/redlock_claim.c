@@ -162,13 +162,24 @@ void claim_acquire(struct engine *engine, struct claim *claim)
 
 /* ---- an attempt -------------------------------------------------------------------------------------------------- */
 
-static uint64_t wall_clock_us(void)
+/* Our clock, in us: any number is safe, one that all nodes can take saves a round trip. A wrong clock must not run away with
+ * the numbers, so it is never far ahead of the nodes' own, as they were when they were last looked at. */
+static uint64_t hint(const struct redlock *redlock)
 {
+        int64_t now = redlock_now(redlock);
         struct timespec ts;
+        uint64_t hint;
 
-        clock_gettime(CLOCK_REALTIME,
-                      &ts); /* a hint: any number is safe, one that all nodes can take saves a round trip */
-        return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+        clock_gettime(CLOCK_REALTIME, &ts);
+        hint = (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                const struct node *node = &redlock->nodes[i];
+                uint64_t most = node->member.clock + (uint64_t)(now - node->member.asked_at) / 1000 + HINT_AHEAD;
+
+                if (node->votes && most < hint)
+                        hint = most;
+        }
+        return hint;
 }
 
 static int64_t attempt_limit(const struct part *part)
@@ -304,7 +315,7 @@ void claim_try(struct part *part)
                 place_next(place);
                 return;
         }
-        round_send(round, VOTE_GRANT, wall_clock_us(), redlock->all);
+        round_send(round, VOTE_GRANT, hint(redlock), redlock->all);
         part->reached = round->sent;
         if (!round->out)
                 grant_told(round);

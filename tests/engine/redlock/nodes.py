@@ -285,6 +285,9 @@ def new_nodes_are_marked_by_hand():
 # ---- the rule, and what happens without it ----------------------------------------------------------------------------------
 
 
+MARKER = "%s %016d 000000000000 n"
+
+
 def script(name, without=""):
     text = (SCRIPTS / name).read_text()
     if without:
@@ -298,7 +301,8 @@ def attempt(nodes, uid, hint, text):
     numbers = []
     for node in nodes:
         run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
-        said = node.ask("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000, hint)
+        said = node.ask("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000,
+                        hint, int(time.time() * 1000))
         numbers.append(int(said.split()[-1]))
         node.ask("DEL", "lock:a")
     return numbers
@@ -309,11 +313,12 @@ def the_rule_is_needed():
         return -1
 end
 """
-    blind = script("member_grant.lua", check_lines).replace("string.match(marker, ", "string.match(marker or '- 0 0 n', ")
+    empty = MARKER % ("-" * 40, 0)
+    blind = script("member_grant.lua", check_lines).replace("= both[1], both[2]", "= both[1], both[2] or '%s'" % empty)
     with Nodes(3) as nodes:
         for node in nodes:
             run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
-            node.ask("SET", "pawl:member:lock:", run + " 1000 0 n")
+            node.ask("SET", "pawl:member:lock:", MARKER % (run, 1000))
         numbers = attempt(nodes[:2], "a", 5, script("member_grant.lua"))
         check("a hint that lags gives the next number", numbers == [1001, 1001], numbers)
         nodes[1].kill()
@@ -323,8 +328,6 @@ end
         nodes[2].ask("SET", "pawl:member:lock:", nodes[2].marker().replace("1001", "1000"))
         numbers = attempt(nodes[1:], "c", 5, blind)
         check("without that rule a token is given twice", max(numbers) == 1001, numbers)
-        far = attempt(nodes[:1], "d", 9000000000000000, script("member_grant.lua"))[0]
-        check("no hint runs far ahead of the clock", far < (time.time() + 3600) * 1e6, far)
 
 
 # ---- holders, and others ----------------------------------------------------------------------------------------------------

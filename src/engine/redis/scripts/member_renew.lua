@@ -25,8 +25,7 @@ for i = 2, #KEYS do
         end
         reply[i - 1] = answer
 end
-local floor, longest, flag = string.match(marker, ' (%d+) (%d+) (%a)')
-if most > tonumber(floor) then
-        redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. string.format('%.0f', most) .. ' ' .. longest .. ' ' .. flag)
+if most > tonumber(string.sub(marker, 42, 57)) then
+        redis.call('SET', KEYS[1], ARGV[1] .. string.format(' %016.0f', most) .. string.sub(marker, 58))
 end
 return reply
