@@ -51,6 +51,7 @@ struct wire {
         redisReader *reader;
         struct list asked;     /* sent, in the order of their replies */
         struct hello hello[2]; /* the handshake: AUTH, SELECT */
+        struct ask open;       /* of the news: SUBSCRIBE or PING, answered by what is told */
         struct timer overdue;  /* is the first of asked answered in time? */
         struct timer again;    /* connect again */
         struct net_backoff backoff;
@@ -77,6 +78,9 @@ void wire_want(struct wire *wire);
 int wire_init(struct wire *wire, struct redis *redis, bool news);
 void wire_close(struct wire *wire);
 void wire_be_ready(struct wire *wire); /* the news are subscribed */
+/* The news: do they still come? Their connection is lost if this is not answered in time. */
+void wire_ping(struct wire *wire);
+void wire_open_told(struct wire *wire);
 /* What an error reply means: a PAWL_ code and a sentence. */
 int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_why *why);
 /* Is it a state of the server that passes, such as loading its data? */
@@ -181,7 +185,8 @@ struct waitlist {
         struct list *next; /* of a look at all of them: where it goes on; NULL: only the first is looked at */
         uint32_t looks;
         bool looking;
-        bool all; /* look at all of them, next time */
+        bool again; /* look once more as soon as the look under way is answered */
+        bool all;   /* look at all of them, next time */
         size_t name_length;
         char name[];
 };

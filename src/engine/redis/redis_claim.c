@@ -757,6 +757,8 @@ static void stop_wanting(struct redis *redis)
 {
         if (redis->known || !list_empty(&redis->ghosts) || redis->member)
                 return;
+        if (!list_empty(&redis->questions) || !list_empty(&redis->examinations))
+                return;
         redis->commands.wanted = false;
         redis->news.wanted = false;
 }

@@ -210,12 +210,15 @@ void news_told(struct wire *wire, const redisReply *reply)
 {
         struct redis *redis = wire->redis;
 
+        if (reply->elements == 2 && is_text(reply->element[0], "pong"))
+                wire_open_told(wire);
         if (reply->elements != 3 || reply->element[1]->type != REDIS_REPLY_STRING)
                 return;
         if (!is_text(reply->element[1], redis->channel)) {
                 if (redis->member_news)
                         redis->member_news(redis, reply);
         } else if (is_text(reply->element[0], "subscribe")) {
+                wire_open_told(wire);
                 wire_be_ready(wire);
         } else if (is_text(reply->element[0], "message") && reply->element[2]->type == REDIS_REPLY_STRING) {
                 told(redis, reply->element[2]->str);
@@ -318,7 +321,7 @@ static void look_answered(struct ask *ask, const redisReply *reply, const struct
         list->looking = false;
         if (list_empty(&list->claims))
                 waitlist_free(list);
-        else if (list->next)
+        else if (list->next || list->again)
                 look(list);
 }
 
@@ -353,8 +356,12 @@ static void look(struct waitlist *list)
 {
         struct redis *redis = list->redis;
 
+        if (list->looking)
+                list->again = true;
         if (list->looking || list_empty(&list->claims) || !redis->commands.ready)
                 return;
+        list->again = false;
+        wire_ping(&redis->news);
         if (list->all) {
                 list->all = false;
                 list->next = list->claims.next;

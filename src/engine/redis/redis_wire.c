@@ -254,21 +254,55 @@ void wire_be_ready(struct wire *wire)
                 claims_up(wire->redis);
 }
 
-static void subscribe(struct wire *wire)
+static int write_subscribe(struct ask *ask, struct wire *wire)
 {
+        (void)ask;
         write_begin(wire, 2);
         write_text(wire, "SUBSCRIBE");
         write_text(wire, wire->redis->channel);
-        if (write_end(wire) == PAWL_OK)
-                net_flush(&wire->net);
-        else
+        return write_end(wire);
+}
+
+static int write_ping(struct ask *ask, struct wire *wire)
+{
+        (void)ask;
+        write_begin(wire, 1);
+        write_text(wire, "PING");
+        return write_end(wire);
+}
+
+/* Only refusals come as replies: what was done is told among the news. */
+static void open_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct wire, open);
+
+        if (!reply)
+                net_fail(&wire->net, why->code, "%s", why->text);
+}
+
+static void ask_openly(struct wire *wire, int (*write)(struct ask *, struct wire *))
+{
+        wire->open.write = write;
+        wire->open.answered = open_answered;
+        if (send_ask(wire, &wire->open) != PAWL_OK)
                 net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+}
+
+void wire_ping(struct wire *wire)
+{
+        if (wire->ready && list_empty(&wire->open.listed))
+                ask_openly(wire, write_ping);
+}
+
+void wire_open_told(struct wire *wire)
+{
+        list_remove(&wire->open.listed);
 }
 
 static void greeted(struct wire *wire)
 {
         if (wire->news)
-                subscribe(wire); /* ready when that is confirmed */
+                ask_openly(wire, write_subscribe); /* ready when that is told */
         else
                 wire_be_ready(wire);
 }
@@ -414,6 +448,7 @@ int wire_init(struct wire *wire, struct redis *redis, bool news)
         wire->redis = redis;
         wire->news = news;
         list_init(&wire->asked);
+        list_init(&wire->open.listed);
         wire->overdue.fire = overdue;
         wire->again.fire = connect_again;
         net_init(&wire->net, loop, &net_events, &redis->target);

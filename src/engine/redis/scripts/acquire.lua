@@ -42,13 +42,16 @@ if string.byte(ARGV[3]) == 120 then
                 if (delay == '0' or left > tonumber(delay)) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
                         -- Held by one of us, who will hand it on: to the end of the line. The number is the ticket.
                         local record = string.sub(ARGV[1], 1, -2)
-                        call('ZADD', queue, token, record)
+                        local ticket = token
+                        if call('ZADD', queue, 'NX', token, record) == 0 then -- asked before: its ticket stands
+                                ticket = call('ZSCORE', queue, record)
+                        end
                         call('PEXPIRE', queue, '60000')
                         if string.byte(ARGV[3], 4) == 97 then
                                 call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. string.sub(record, 34, 49), '', 'PX', '60000')
                         end
-                        token = tonumber(token)
-                        return { token, left + 2 * math.min(call('ZCARD', queue), 500), 0, value, token }
+                        local ms = left + 2 * math.min(call('ZCARD', queue), 500)
+                        return { tonumber(ticket), ms, 0, value, tonumber(token) }
                 end
         end
 end

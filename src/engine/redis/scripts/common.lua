@@ -255,7 +255,8 @@ local function restart(uid, ttl, delay)
         if holder.kind == 'one' then
                 redis.call('PEXPIRE', lock, ttl + delay)
                 holder.left = ttl
-        else
+        else -- PEXPIRE first: it is never refused, and after it nothing is, also if the server's memory is full
+                redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl + delay))
                 redis.call('ZADD', share, number(now + ttl), uid)
                 stretch(ttl + delay)
         end

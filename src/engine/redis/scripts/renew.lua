@@ -13,12 +13,11 @@ local function renew_shared(lock, uid, ttl, delay)
         if not ends or tonumber(ends) <= now then
                 return 0
         end
-        redis.call('ZADD', share, string.format('%.0f', now + ttl), uid)
+        -- PEXPIRE first: it is never refused, and after it nothing is, also if the server's memory is full.
         for _, key in ipairs({ lock, share, who }) do
-                if redis.call('PTTL', key) < ttl + delay then
-                        redis.call('PEXPIRE', key, ttl + delay)
-                end
+                redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), ttl + delay))
         end
+        redis.call('ZADD', share, string.format('%.0f', now + ttl), uid)
         return 1
 end
 
@@ -38,7 +37,8 @@ for i, lock in ipairs(KEYS) do
                         reply[i] = 1
                 end
         elseif string.sub(value, 1, 7) == 'shared ' then
-                reply[i] = renew_shared(lock, uid, tonumber(ttl), tonumber(delay))
+                local fine, result = pcall(renew_shared, lock, uid, tonumber(ttl), tonumber(delay))
+                reply[i] = fine and result or -1 -- one that is damaged does not keep the others from being renewed
         else
                 reply[i] = -1
         end
