@@ -4,6 +4,7 @@
  *   redis_wire.c     one connection: requests out, replies in, in order; the handshake; coming back after a loss
  *   redis_write.c    commands as bytes
  *   redis_table.c    finding a claim by its uid, a queue by its name
+ *   redis_bundle.c   many claims in one request
  *   redis_claim.c    acquire, cancel, renew, release: one request of a claim at a time
  *   redis_wait.c     claims that wait: the queue of a name, grants that are pushed, looking again
  *   redis_ghost.c    what was given up without an answer, to be cleaned up behind the caller
@@ -203,6 +204,9 @@ struct ghost {
         char text[]; /* key, then record */
 };
 
+/* Requests of claims that may go together. In this order they are sent. */
+enum bundle_kind { BUNDLE_RELEASE, BUNDLE_ACQUIRE, BUNDLES };
+
 struct redis {
         struct engine engine; /* first */
         struct wire commands;
@@ -224,6 +228,9 @@ struct redis {
         struct list unheard; /* busy, and to wait as soon as the news are connected */
         struct list queues;  /* of struct waitlist */
         struct list renewals;
+        struct list bundles;
+        struct bundle *gathered[BUNDLES]; /* to be sent with the next reply; NULL: nothing */
+        bool bundle_told[BUNDLES];        /* the server has the script */
         struct list ghosts;
         struct list questions;    /* redis_inspect.c */
         struct list examinations; /* redis_examine.c */
@@ -280,6 +287,18 @@ enum { RECORD_MAX = 32 + 17 + 20 + 20 + 2 + 11 + 2 + 21 + 3 * PAWL_OWNER_MAX + 3
 size_t record_make(const struct part *part, char *record);
 void uid_text(const uint64_t uid[2], char text[33]);
 bool uid_read(const char *text, uint64_t uid[2]);
+
+/* The words of scripts that say how: redis_claim.c. */
+enum { ACQUIRE_HOW_MAX = 5, RELEASE_HOW_MAX = 40 };
+void acquire_how(const struct redis *redis, enum pawl_mode mode, char if_taken, int64_t sent_at, char *how);
+void release_how(const struct part *part, char *how);
+
+/* redis_bundle.c */
+/* Asks for a part, as wire_ask does, but perhaps together with others. how: of an acquire, see acquire_how. */
+int bundle_ask(struct redis *redis, struct ask *ask, enum bundle_kind kind, char how);
+void bundles_send(struct redis *redis); /* what was gathered */
+void bundles_down(struct redis *redis, const struct pawl_why *why);
+void bundles_free(struct redis *redis);
 
 /* redis_wait.c */
 int wait_begin(struct part *part, int64_t look_in_ms, bool foreign, const char *holder, size_t holder_length);

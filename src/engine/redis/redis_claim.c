@@ -188,6 +188,34 @@ void claims_retry(struct timer *timer)
                 unpark_all(redis);
 }
 
+/* What acquire.lua is to do with one that finds the lock taken. */
+static char if_taken(const struct part *part)
+{
+        if (part->waits)
+                return '1';
+        return part->claim->wait ? '2' : '0';
+}
+
+static bool is_plain(const struct part *part)
+{
+        return !part->claim->lost && !part->claim->delay && !part->asking_history;
+}
+
+/* With others if it is nothing special. */
+static int ask_one(struct part *part)
+{
+        struct redis *redis = part->redis;
+        bool exclusive = part->claim->mode == PAWL_EXCLUSIVE;
+
+        if (part->state == ASKING && exclusive && !part->ticket)
+                return bundle_ask(redis, &part->ask, BUNDLE_ACQUIRE, if_taken(part));
+        if (part->state == RELEASING && exclusive && is_plain(part))
+                return bundle_ask(redis, &part->ask, BUNDLE_RELEASE, 0);
+        if (part->state == ASKING)
+                bundles_send(redis); /* it must not overtake who asked before it */
+        return wire_ask(&redis->commands, &part->ask);
+}
+
 /* Sends, or parks what cannot be sent now. */
 static void ask_or_park(struct part *part, enum claim_state want, int (*write)(struct ask *, struct wire *),
                         void (*answered)(struct ask *, const redisReply *, const struct pawl_why *))
@@ -197,7 +225,7 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
         part->ask.write = write;
         part->ask.answered = answered;
         part->state = (uint8_t)want;
-        if (wire_ask(wire, &part->ask) == PAWL_OK)
+        if (ask_one(part) == PAWL_OK)
                 return;
         if (wire->ready)
                 park_a_while(part, want); /* no memory for the command */
@@ -207,16 +235,22 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
 
 /* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
+void acquire_how(const struct redis *redis, enum pawl_mode mode, char taken, int64_t sent_at, char *how)
+{
+        how[0] = mode == PAWL_SHARED ? 's' : 'x';
+        how[1] = taken;
+        how[2] = *redis->history;
+        how[3] = sent_at - redis->alive_at > ALIVE_EVERY ? 'a' : '-';
+        how[4] = '\0';
+}
+
 static int write_acquire(struct ask *ask, struct wire *wire)
 {
         const struct part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
-        char how[32] = {claim->mode == PAWL_SHARED ? 's' : 'x',
-                        part->waits   ? '1'
-                        : claim->wait ? '2'
-                                      : '0',
-                        *part->redis->history, ask->sent_at - part->redis->alive_at > ALIVE_EVERY ? 'a' : '-', '\0'};
+        char how[32];
 
+        acquire_how(part->redis, claim->mode, if_taken(part), ask->sent_at, how);
         if (part->ticket)
                 snprintf(how + 4, sizeof(how) - 4, "%llu", (unsigned long long)part->ticket);
         write_script(wire, ask, SCRIPT_ACQUIRE, LOCK_KEYS, LOCK_KEYS + 3);
@@ -563,16 +597,22 @@ void claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
 
 /* ---- release ----------------------------------------------------------------------------------------------------- */
 
+void release_how(const struct part *part, char *how)
+{
+        *how = '\0';
+        if (*part->redis->history == 'h')
+                snprintf(how, RELEASE_HOW_MAX, "released +%lld", (long long)(part->held_for / MS));
+}
+
 static int write_release(struct ask *ask, struct wire *wire)
 {
         const struct part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
         const struct redis *redis = part->redis;
-        char uid[33], how[40] = "";
+        char uid[33], how[RELEASE_HOW_MAX];
 
         uid_text(claim->uid, uid);
-        if (*redis->history == 'h')
-                snprintf(how, sizeof(how), "released +%lld", (long long)(part->held_for / MS));
+        release_how(part, how);
         write_script(wire, ask, SCRIPT_RELEASE, LOCK_KEYS + 1, LOCK_KEYS + 3);
         write_lock_keys(wire, claim->name, claim->name_length);
         write_text(wire, redis->past_key);
@@ -648,11 +688,9 @@ static void release_behind(struct part *part)
 
 static void send_release(struct part *part)
 {
-        bool plain = !part->claim->lost && !part->claim->delay;
-
         ask_or_park(part, RELEASING,
                     part->asking_history ? write_released
-                    : plain              ? write_release
+                    : is_plain(part)     ? write_release
                                          : write_lose,
                     release_answered);
 }

@@ -11,9 +11,9 @@
 
 /* What scripts and connections of ours use, for an ACL. */
 #define NEEDED                                                                                                         \
-        "+eval +evalsha +select +ping +info +scan +subscribe +unsubscribe +publish +time +exists +get +set +getset "   \
-        "+del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +hset +hget +hvals +hdel "       \
-        "+rpush +ltrim +lrange"
+        "+eval +evalsha +select +ping +info +scan +subscribe +unsubscribe +publish +time +exists +get +mget +set "     \
+        "+getset +del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +zpopmin +hset +hget "   \
+        "+hvals +hdel +rpush +ltrim +lrange"
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 

@@ -218,6 +218,7 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
         list_init(&redis->unheard);
         list_init(&redis->queues);
         list_init(&redis->renewals);
+        list_init(&redis->bundles);
         list_init(&redis->ghosts);
         list_init(&redis->questions);
         list_init(&redis->examinations);
@@ -257,6 +258,7 @@ static void redis_close(struct engine *engine)
         wire_close(&redis->news);
         wait_free(redis);
         ghosts_free(redis);
+        bundles_free(redis);
         claims_free(redis);
         inspect_free(redis);
         member_free(redis);

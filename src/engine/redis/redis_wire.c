@@ -237,6 +237,8 @@ static void heard(struct net *net, const char *data, size_t size)
         else if (status == REDIS_ERR)
                 net_fail(net, PAWL_UNREACHABLE, "%s: what answers there does not speak the Redis protocol",
                          wire->redis->where);
+        if (!wire->news && !net->failing && net->state == NET_UP)
+                bundles_send(wire->redis);
         if (net->state == NET_UP && net_unsent(net))
                 net_flush(net);
         if (list_empty(&wire->asked))
@@ -407,10 +409,12 @@ static void down(struct net *net, const struct pawl_why *why)
         if (was_ready)
                 wire->lost_at = redis_now(redis);
         answer_all(wire, &wire->why);
-        if (wire->news)
+        if (wire->news) {
                 claims_unheard(redis, &wire->why, was_ready);
-        else
+        } else {
+                bundles_down(redis, &wire->why);
                 claims_down(redis, &wire->why, was_ready);
+        }
         if (wire->wanted && net->state == NET_DOWN)
                 loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
 }
