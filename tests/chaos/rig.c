@@ -48,6 +48,20 @@ int64_t rig_seconds(int64_t usual)
         return asked > usual ? asked : usual;
 }
 
+/* PAWL_TEST_URL, where {n} is a number of this test's own; or the embedded engine in its own directory. */
+static void choose_url(struct rig *rig)
+{
+        const char *text = getenv("PAWL_TEST_URL");
+        const char *mark = text ? strstr(text, "{n}") : NULL;
+
+        if (!text)
+                snprintf(rig->url, sizeof rig->url, "local:%s", rig->state);
+        else if (!mark)
+                snprintf(rig->url, sizeof rig->url, "%s", text);
+        else
+                snprintf(rig->url, sizeof rig->url, "%.*s%d%s", (int)(mark - text), text, (int)getpid(), mark + 3);
+}
+
 void rig_open(struct rig *rig)
 {
         memset(rig, 0, sizeof *rig);
@@ -55,7 +69,7 @@ void rig_open(struct rig *rig)
         NOTE("CHAOS_SEED=%" PRIu64, rig->random);
         snprintf(rig->root, sizeof rig->root, "%s", tap_directory());
         snprintf(rig->state, sizeof rig->state, "%s/state", rig->root);
-        snprintf(rig->url, sizeof rig->url, "local:%s", rig->state);
+        choose_url(rig);
         snprintf(rig->histories, sizeof rig->histories, "%s/histories", rig->root);
         snprintf(rig->resource_path, sizeof rig->resource_path, "%s/resource", rig->root);
         REQUIRE(mkdir(rig->histories, 0700) == 0);

@@ -160,6 +160,25 @@ TEST(list_tells_every_holder_of_the_names_with_a_prefix)
         CHECK_UINT(view.holders, 3);
 }
 
+TEST(list_tells_holders_and_how_many_wait_but_not_who)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct view view;
+        static struct seen seen;
+        pawl_lock *lock, *waiting;
+
+        NEEDS(one, PAWL_CAN_INSPECT | PAWL_CAN_QUEUE);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        for (int i = 0; i < 3; i++)
+                MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &waiting));
+        REQUIRE(queue_reaches(one, "a", 3));
+        CHECK_INT(list(one, NULL, &view), PAWL_OK);
+        CHECK_UINT(view.count, 1);
+        CHECK_UINT(view.lines[0].entry.role, PAWL_ROLE_HOLDER);
+        CHECK_UINT(view.lines[0].entry.waiters, 3);
+}
+
 static int stop_at_once(const struct pawl_entry *entry, void *arg)
 {
         int *calls = arg;

@@ -41,7 +41,12 @@ for i, lock in ipairs(KEYS) do
                 kind = 'damaged'
         end
         local queue = 'pawl:queue:' .. lock
-        local waiters = redis.call('ZRANGE', queue, 0, ARGV[1] - 1, 'WITHSCORES')
-        reply[i] = { kind, redis.call('PTTL', lock), redis.call('ZCARD', queue), list, waiters }
+        local count, waiters = redis.pcall('ZCARD', queue), {}
+        if type(count) ~= 'number' then
+                count = 0 -- no queue of ours; a listing does not end at it
+        elseif ARGV[1] ~= '0' then -- for ZRANGE a last place of -1 is the very last
+                waiters = redis.call('ZRANGE', queue, 0, ARGV[1] - 1, 'WITHSCORES')
+        end
+        reply[i] = { kind, redis.call('PTTL', lock), count, list, waiters }
 end
 return reply
