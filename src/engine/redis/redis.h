@@ -61,6 +61,7 @@ struct wire {
         int64_t lost_at;     /* when the last one that was proven was lost */
         bool news;           /* the connection that is told what happens; the other one carries commands */
         bool ready;          /* the handshake is done */
+        bool met;            /* the last one came up, whatever became of it */
         bool proven;         /* this connection has answered something: a server is there, and it is a Redis */
         bool ever;           /* one was proven */
         bool wanted;         /* connect, and stay connected */

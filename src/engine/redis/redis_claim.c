@@ -744,16 +744,19 @@ static bool is_final(const struct pawl_why *why)
         return why->code == PAWL_DENIED || why->code == PAWL_UNSUPPORTED || why->code == PAWL_INVALID;
 }
 
+/* A connection that was cut says nothing about the next one; where there is none, the next is not waited for. */
 static bool give_up_asking(const struct part *part, const struct pawl_why *why, bool was_ready)
 {
         const struct wire *wire = &part->redis->commands;
-        int64_t now = redis_now(part->redis);
+        int64_t now = redis_now(part->redis), timeout = part->redis->timeout;
 
         if (is_final(why))
                 return true;
-        if (was_ready)
+        if (was_ready && part->claim->wait)
                 return false;
-        return !wire->ever || !part->claim->wait || now - wire->lost_at >= part->redis->timeout;
+        if (wire->ever && part->claim->wait)
+                return now - wire->lost_at >= timeout;
+        return !wire->met || now - part->tried_at >= timeout;
 }
 
 static void end_parked(struct part *part, const struct pawl_why *why, bool was_ready)
@@ -793,7 +796,8 @@ static bool line_is_too_long_alone(const struct wire *wire, const struct pawl_wh
 
 static void stop_wanting(struct redis *redis)
 {
-        if (redis->known || !list_empty(&redis->ghosts) || redis->member)
+        if (redis->known || redis->member || !list_empty(&redis->ghosts) || !list_empty(&redis->questions) ||
+            !list_empty(&redis->examinations))
                 return;
         if (!list_empty(&redis->questions) || !list_empty(&redis->examinations))
                 return;

@@ -13,6 +13,7 @@ struct question {
         struct list listed; /* in redis->questions */
         struct redis *redis;
         struct inquiry *inquiry; /* NULL: nobody waits for the answer any more */
+        int64_t tried_at;
         bool sent;
         char name[PAWL_NAME_MAX + 1]; /* or prefix */
         /* of a listing */
@@ -69,6 +70,7 @@ static void question_begin(struct engine *engine, struct inquiry *inquiry, int (
                 return;
         }
         question->redis = redis;
+        question->tried_at = redis_now(redis);
         question->inquiry = inquiry;
         question->ask.write = write;
         question->ask.answered = answered;
@@ -604,13 +606,17 @@ void inspect_up(struct redis *redis)
 
 void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready)
 {
+        int64_t now = redis_now(redis);
         struct list *next;
 
         if (was_ready)
                 return;
         for (struct list *at = redis->questions.next; at != &redis->questions; at = next) {
+                struct question *question = container_of(at, struct question, listed);
+
                 next = at->next;
-                finish(container_of(at, struct question, listed), why->code, why->text);
+                if (!redis->commands.met || now - question->tried_at >= redis->timeout)
+                        finish(question, why->code, why->text);
         }
         examine_down(redis, why);
 }

@@ -361,6 +361,7 @@ static void up(struct net *net)
                 return;
         }
         wire->reader->maxbuf = 16 * 1024; /* keep that much when idle */
+        wire->met = true;
         wire->proven = false;
         wire->unsaid = 0;
         if (redis->password || redis->user)
@@ -408,6 +409,8 @@ static void down(struct net *net, const struct pawl_why *why)
         wire->ready = false;
         if (was_ready)
                 wire->lost_at = redis_now(redis);
+        if (wire->wanted) /* first: whoever asks again now must not connect without a pause */
+                loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
         answer_all(wire, &wire->why);
         if (wire->news) {
                 claims_unheard(redis, &wire->why, was_ready);
@@ -415,8 +418,6 @@ static void down(struct net *net, const struct pawl_why *why)
                 bundles_down(redis, &wire->why);
                 claims_down(redis, &wire->why, was_ready);
         }
-        if (wire->wanted && net->state == NET_DOWN)
-                loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
 }
 
 static void connect_again(struct timer *timer)
@@ -435,6 +436,7 @@ void wire_want(struct wire *wire)
         wire->wanted = true;
         if (wire->net.state != NET_DOWN || wire->again.at != NEVER)
                 return;
+        wire->met = false;
         if (net_connect(&wire->net, wire->redis->timeout, &why) != PAWL_OK) {
                 wire->why = why;
                 loop_set(wire->net.loop, &wire->again,
