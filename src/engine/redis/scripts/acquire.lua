@@ -10,7 +10,8 @@
 local call = redis.call
 if string.byte(ARGV[3]) == 120 then
         local queue = 'pawl:queue:' .. KEYS[1]
-        local free = call('EXISTS', KEYS[1], queue) == 0
+        local there = call('EXISTS', KEYS[1], queue)
+        local free = there == 0
         local value, delay
         if not free and string.byte(ARGV[3], 2) == 49 and #ARGV[3] == 4 then
                 value = call('GET', KEYS[1])
@@ -46,9 +47,13 @@ if string.byte(ARGV[3]) == 120 then
                         if call('ZADD', queue, 'NX', token, record) == 0 then -- asked before: its ticket stands
                                 ticket = call('ZSCORE', queue, record)
                         end
-                        call('PEXPIRE', queue, '60000')
-                        if string.byte(ARGV[3], 4) == 97 then
-                                call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. string.sub(record, 34, 49), '', 'PX', '60000')
+                        local renews = string.byte(ARGV[3], 4) == 97
+                        if renews then
+                                local client = string.sub(record, 34, 49)
+                                call('SET', 'pawl:alive:' .. string.sub(KEYS[2], 12) .. client, '', 'PX', '60000')
+                        end
+                        if renews or there == 1 then -- each client that waits renews it as often as its own lease
+                                call('PEXPIRE', queue, '60000')
                         end
                         local ms = left + 2 * math.min(call('ZCARD', queue), 500)
                         return { tonumber(ticket), ms, 0, value, tonumber(token) }

@@ -24,22 +24,28 @@ if exclusive then
                 call('DEL', KEYS[1])
                 return 1
         end
-        local ttl, delay = string.match(record, '^(%d+) (%d+) x ', 51)
-        local client = string.sub(KEYS[2], 12) .. string.sub(record, 34, 49)
-        if ttl and call('EXISTS', 'pawl:alive:' .. client) == 1 then
+        local ttl, delay = string.match(record, '^(%d+) (%d+) x ', 51) -- behind uid and client
+        if ttl then
                 local time = call('TIME')
                 local token = time[1] .. time[2]
                 if #token ~= 16 then
                         token = time[1] .. string.format('%06d', time[2])
                 end
-                local last = call('GET', KEYS[2])
-                -- One that has waited long may be stopped: the long way gives it just enough to confirm.
-                if last and #last == 16 and last < token and token - first[2] <= ttl * 166 then
-                        local news = 'granted ' .. string.sub(record, 1, 32) .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
-                        if call('PUBLISH', 'pawl:news:' .. client, news) > 0 then
-                                call('SET', KEYS[2], token)
-                                call('SET', KEYS[1], record .. ' ' .. token, 'PX', delay == '0' and ttl or ttl + delay)
-                                return 1
+                -- One that has waited long may be stopped: the long way gives it just enough to confirm. One that has not needs no
+                -- look at its client's lease, which was renewed not long before it asked, and lasts longer than this.
+                local waited = token - first[2]
+                if waited <= ttl * 166 and waited <= 20000000 then
+                        local last = call('GETSET', KEYS[2], token)
+                        if not last or (#last == 16 and last < token) then
+                                local news = 'pawl:news:' .. string.sub(KEYS[2], 12) .. string.sub(record, 34, 49)
+                                local grant = 'granted ' .. string.sub(record, 1, 32) .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
+                                if call('PUBLISH', news, grant) > 0 then
+                                        -- A number that becomes text is dear: the ttl is text already.
+                                        call('SET', KEYS[1], record .. ' ' .. token, 'PX', delay == '0' and ttl or ttl + delay)
+                                        return 1
+                                end
+                        else
+                                call('SET', KEYS[2], last)
                         end
                 end
         end
