@@ -261,6 +261,14 @@ static int write_acquire(struct ask *ask, struct wire *wire)
         return write_end(wire);
 }
 
+/* What the server may know of it is cleaned up behind the caller. */
+static void refuse_and_clean(struct part *part, int code, const char *why)
+{
+        if (part->doubtful)
+                ghost_of_part(part);
+        claim_refuse(part, code, why);
+}
+
 /* Not answered. With the connection gone it is asked again when that is back; nobody knows what the server did. */
 static void acquire_failed(struct part *part, const struct pawl_why *why)
 {
@@ -274,11 +282,11 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
                 else
                         claim_park(part, ASKING);
         } else if (part->cancelled) {
-                claim_refuse(part, PAWL_CANCELLED, NULL);
+                refuse_and_clean(part, PAWL_CANCELLED, NULL);
         } else if (wire_passes(why) && part->claim->wait && now - part->tried_at < redis->timeout) {
                 park_a_while(part, ASKING);
         } else {
-                claim_refuse(part, why->code, why->text);
+                refuse_and_clean(part, why->code, why->text);
         }
 }
 
@@ -361,6 +369,11 @@ void claim_acquire(struct engine *engine, struct claim *claim)
         struct part *part = part_of(claim);
 
         claim_know(redis, claim);
+        if (redis->prefix_length == 0 && strncmp(claim->name, "pawl:", 5) == 0) {
+                claim_refuse(part, PAWL_INVALID,
+                             "without a prefix, names that begin with pawl: are queues and counters");
+                return;
+        }
         part->tried_at = redis_now(redis);
         if (!redis->news.wanted)
                 wire_want(&redis->news);
@@ -655,6 +668,14 @@ static bool keeps_history(const struct redis *redis)
         return redis->engine.capabilities & PAWL_CAN_HISTORY;
 }
 
+/* The caller has waited long enough. A lost lock with a lock-delay is left to the server: that is what frees it then. */
+static void release_behind(struct part *part)
+{
+        if (!part->claim->lost || !part->claim->delay)
+                ghost_of_part(part);
+        claim_end_release(part, PAWL_IN_DOUBT);
+}
+
 static void release_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
 {
         struct part *part = part_of_ask(ask);
@@ -668,7 +689,9 @@ static void release_answered(struct ask *ask, const redisReply *reply, const str
                 claim_park(part, RELEASING);
         } else if (!reply && wire_passes(why) && redis_now(redis) < part->until) {
                 park_a_while(part, RELEASING);
-        } else if (!reply || (part->doubtful && !keeps_history(redis))) {
+        } else if (!reply) {
+                release_behind(part);
+        } else if (part->doubtful && !keeps_history(redis)) {
                 claim_end_release(part, PAWL_IN_DOUBT);
         } else if (part->doubtful && !part->asking_history) { /* gone: by our first request, or before it? */
                 part->asking_history = true;
@@ -676,14 +699,6 @@ static void release_answered(struct ask *ask, const redisReply *reply, const str
         } else {
                 claim_end_release(part, PAWL_LOST);
         }
-}
-
-/* The caller has waited long enough. A lost lock with a lock-delay is left to the server: that is what frees it then. */
-static void release_behind(struct part *part)
-{
-        if (!part->claim->lost || !part->claim->delay)
-                ghost_of_part(part);
-        claim_end_release(part, PAWL_IN_DOUBT);
 }
 
 static void send_release(struct part *part)

@@ -4,11 +4,11 @@
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 --include common.lua
 
-local cut, delay = 0, 0
+local cut, delay, told = 0, 0, {}
 local function cut_off(value)
         local uid, client, wanted = string.match(value, '^(%x+) (%x+) %d+ (%d+) ')
         remember(value, 'broken')
-        redis.call('PUBLISH', 'pawl:news:' .. space .. client, 'broken ' .. uid)
+        told[uid] = client
         delay = math.max(delay, tonumber(wanted))
         cut = cut + 1
 end
@@ -31,6 +31,9 @@ if delay > 0 then
         hold_back(delay)
 else
         free()
+end
+for uid, client in pairs(told) do -- now that it is done
+        redis.call('PUBLISH', 'pawl:news:' .. space .. client, 'broken ' .. uid)
 end
 serve()
 return cut
