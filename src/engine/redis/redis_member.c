@@ -36,6 +36,8 @@ struct redis_member {
         char durable;      /* d: every write is on disk before it is confirmed; n: not; ?: nobody may know */
         char run[41];      /* of the connection; "" if it is not known yet */
         char seen[160];    /* the marker as it was told */
+        int64_t known;     /* the longest lease in it, ms, as far as we know */
+        char flag;         /* the flag in it */
         char *key;         /* pawl:member:P */
         char *free_prefix; /* pawl:free:P */
         char *wait_prefix; /* pawl:wait:P */
@@ -95,6 +97,8 @@ static void learn(struct redis_member *own, const redisReply *const *told)
 
         snprintf(own->run, sizeof(own->run), "%s", told[0]->str);
         snprintf(own->seen, sizeof(own->seen), "%s", told[7]->str);
+        own->known = told[3]->integer;
+        own->flag = told[4]->str[0];
         member->decided = true;
         member->reachable = true;
         member->run = table_hash(own->run, strlen(own->run));
@@ -252,22 +256,36 @@ static void write_uid(struct wire *wire, const uint64_t uid[2])
         write_bytes(wire, text, 32);
 }
 
+/* What stands behind the floor in a marker: " LONGEST FLAG", 12 digits. */
+static void write_rest(struct wire *wire, int64_t longest, char flag)
+{
+        char rest[] = " 000000000000 n";
+
+        for (int i = 12; i > 0 && longest; i--, longest /= 10)
+                rest[i] = (char)('0' + longest % 10);
+        rest[14] = flag;
+        write_bytes(wire, rest, 15);
+}
+
 static int write_grant(struct ask *ask, struct wire *wire)
 {
         const struct vote *vote = vote_of(ask);
         int64_t number = (int64_t)vote->number < NUMBER_LEAST ? NUMBER_LEAST : (int64_t)vote->number;
+        const struct redis_member *own = wire->redis->member;
         struct claim claim = *vote->claim;
+        int64_t length = (claim.ttl + claim.delay) / MS;
         struct part part;
 
         part.claim = &claim;
         part.redis = wire->redis;
-        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 7);
+        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 8);
         write_lock_and_marker(wire, vote);
-        write_bytes(wire, wire->redis->member->run, 40);
+        write_bytes(wire, own->run, 40);
         write_record(wire, &part, "");
-        write_number(wire, (claim.ttl + claim.delay) / MS);
+        write_number(wire, length);
         write_number(wire, number);
         write_number(wire, number / 1000);
+        write_rest(wire, length > own->known ? length : own->known, own->flag);
         return write_end(wire);
 }
 
@@ -331,9 +349,24 @@ static void read_busy(struct vote *vote, const redisReply *reply)
         vote->left = is_integer(left) && left->integer > 0 ? left->integer * MS : 3600 * SECOND; /* it has no end */
 }
 
-static void read_grant(struct vote *vote, const redisReply *reply)
+/* { number, " LONGEST FLAG" }: a vote for us, and something to remember for the next one. */
+static void read_changed(struct redis_member *own, struct vote *vote, const redisReply *reply)
 {
-        if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+        const redisReply *rest = reply->element[1];
+
+        vote->code = PAWL_OK;
+        vote->granted = (uint64_t)reply->element[0]->integer;
+        if (rest->type == REDIS_REPLY_STRING && rest->len == 15) {
+                own->known = strtoll(rest->str, NULL, 10);
+                own->flag = rest->str[14];
+        }
+}
+
+static void read_grant(struct redis_member *own, struct vote *vote, const redisReply *reply)
+{
+        if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && is_integer(reply->element[0])) {
+                read_changed(own, vote, reply);
+        } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
                 read_busy(vote, reply);
         } else if (is_integer(reply) && reply->integer > 0) {
                 vote->code = PAWL_OK;
@@ -377,7 +410,7 @@ static void vote_answered(struct ask *ask, const redisReply *reply, const struct
         if (!reply) {
                 vote->code = why->code;
         } else if (vote->kind == VOTE_GRANT) {
-                read_grant(vote, reply);
+                read_grant(own, vote, reply);
         } else if (!is_integer(reply)) {
                 vote->code = PAWL_SYSTEM;
         } else {

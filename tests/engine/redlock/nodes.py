@@ -288,12 +288,8 @@ def new_nodes_are_marked_by_hand():
 MARKER = "%s %016d 000000000000 n"
 
 
-def script(name, without=""):
-    text = (SCRIPTS / name).read_text()
-    if without:
-        assert without in text
-        text = text.replace(without, "")
-    return text
+def script(name):
+    return (SCRIPTS / name).read_text()
 
 
 def attempt(nodes, uid, hint, text):
@@ -302,19 +298,16 @@ def attempt(nodes, uid, hint, text):
     for node in nodes:
         run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
         said = node.ask("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000,
-                        hint, int(time.time() * 1000))
-        numbers.append(int(said.split()[-1]))
+                        "%016d" % hint, int(time.time() * 1000), " 000000001000 n")
+        numbers.append(int(said.split()[0]))
         node.ask("DEL", "lock:a")
     return numbers
 
 
 def the_rule_is_needed():
-    check_lines = """if not marker or string.sub(marker, 1, 40) ~= ARGV[1] then
-        return -1
-end
-"""
-    empty = MARKER % ("-" * 40, 0)
-    blind = script("member_grant.lua", check_lines).replace("= both[1], both[2]", "= both[1], both[2] or '%s'" % empty)
+    blind = script("member_grant.lua").replace("string.sub(marker, 1, 40) == run", "true").replace(
+        "local marker = redis.call('GETSET', KEYS[2], run .. ' ' .. hint .. rest)",
+        "local marker = redis.call('GETSET', KEYS[2], run .. ' ' .. hint .. rest) or '%s'" % MARKER % ("-" * 40, 0))
     with Nodes(3) as nodes:
         for node in nodes:
             run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)

@@ -1,30 +1,45 @@
 -- member_grant.lua: one vote for an attempt to take a lock.
--- KEYS: the lock, the namespace's marker. ARGV: run; the record; ttl + delay in ms; the hint, 16 digits; now in unix ms.
--- Returns the number it has here; or -1: not trusted; or { uid of the other and a blank, ms left }. May be sent again: a
--- holder gets its number once more and its lease begins again.
+-- KEYS: the lock, the namespace's marker. ARGV: run; the record; ttl + delay in ms; the hint, 16 digits; now in unix ms;
+-- what is expected of the marker behind its floor, with a longest lease of at least ours.
+-- Returns the number it has here; or { number, what is behind the floor } where that was not as expected; or -1: not
+-- trusted; or { uid of the other and a blank, ms left }. May be sent again: a holder gets its number once more and its
+-- lease begins again.
 -- Numbers have 16 digits, times 13 and lengths of leases 12, in markers and in locks: so they are found by their places.
-local both = redis.call('MGET', KEYS[1], KEYS[2])
-local value, marker = both[1], both[2]
-if not marker or string.sub(marker, 1, 40) ~= ARGV[1] then
+local run, record, hint, rest = ARGV[1], ARGV[2], ARGV[4], ARGV[6]
+
+-- The short way writes first and looks at what was there before: two commands.
+if redis.call('SET', KEYS[1], record .. ' ' .. hint .. ' ' .. ARGV[5], 'NX', 'PX', ARGV[3]) then
+        local marker = redis.call('GETSET', KEYS[2], run .. ' ' .. hint .. rest)
+        local trusted = marker and string.sub(marker, 1, 40) == run
+        if trusted and string.sub(marker, 42, 57) < hint and string.sub(marker, 58) == rest then
+                return tonumber(hint)
+        end
+        if not trusted then
+                redis.call('DEL', KEYS[1], KEYS[2])
+                if marker then
+                        redis.call('SET', KEYS[2], marker)
+                end
+                return -1
+        end
+        local number = math.max(tonumber(hint), string.sub(marker, 42, 57) + 1)
+        local longest = math.max(tonumber(string.sub(rest, 2, 13)), tonumber(string.sub(marker, 59, 70)))
+        local digits = string.format('%016.0f', number)
+        rest = string.format(' %012.0f', longest) .. string.sub(marker, 71)
+        redis.call('SET', KEYS[2], run .. ' ' .. digits .. rest)
+        redis.call('SET', KEYS[1], record .. ' ' .. digits .. ' ' .. ARGV[5], 'PX', ARGV[3])
+        return { number, rest }
+end
+
+local marker = redis.call('GET', KEYS[2])
+if not marker or string.sub(marker, 1, 40) ~= run then
         return -1
 end
-if value then
-        if string.sub(value, 1, 32) ~= string.sub(ARGV[2], 1, 32) then
-                return { string.sub(value, 1, 33), redis.call('PTTL', KEYS[1]) }
-        end
-        redis.call('PEXPIRE', KEYS[1], ARGV[3])
-        return tonumber(string.sub(value, -30, -15))
+local value = redis.pcall('GET', KEYS[1])
+if type(value) ~= 'string' then -- not a string, and so not a lock of ours
+        value = ''
 end
-local number, floor, rest = ARGV[4], tonumber(string.sub(marker, 42, 57)), string.sub(marker, 58)
-if tonumber(number) <= floor then
-        number = string.format('%016.0f', floor + 1)
+if string.sub(value, 1, 32) ~= string.sub(record, 1, 32) then
+        return { string.sub(value, 1, 33), redis.call('PTTL', KEYS[1]) }
 end
--- NX: MGET tells a key that is no string, and so no lock, as if there were none.
-if not redis.call('SET', KEYS[1], ARGV[2] .. ' ' .. number .. ' ' .. ARGV[5], 'NX', 'PX', ARGV[3]) then
-        return { '', redis.call('PTTL', KEYS[1]) }
-end
-if tonumber(ARGV[3]) > tonumber(string.sub(rest, 2, 13)) then
-        rest = string.format(' %012.0f', ARGV[3]) .. string.sub(rest, 14)
-end
-redis.call('SET', KEYS[2], ARGV[1] .. ' ' .. number .. rest)
-return tonumber(number)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return tonumber(string.sub(value, -30, -15))
