@@ -194,8 +194,6 @@ static void sleep_once(struct pawl_client *client, struct sleeper *sleeper)
 void client_sleep(struct pawl_client *client, struct sleeper *sleeper)
 {
         client->inside++;
-        if (client->driver == DRIVER_CALLER)
-                loop_wake(&client->loop); /* the one who drives sends what we asked for */
         while (!sleeper->got) {
                 if (client->driver == DRIVER_NOBODY && !client->closing)
                         drive_once(client, sleeper);
