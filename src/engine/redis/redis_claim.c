@@ -14,6 +14,7 @@ enum { PATIENCE_IN_LINE = 6 };
 static void claim_ask(struct part *part);
 static void send_cancel(struct part *part);
 static void send_release(struct part *part);
+static void release_behind(struct part *part);
 
 static struct part *part_of_ask(struct ask *ask)
 {
@@ -216,6 +217,29 @@ static int ask_one(struct part *part)
         return wire_ask(&redis->commands, &part->ask);
 }
 
+/* Without memory for a command. One of whom the server knows nothing is refused at once; one that it may know of is asked
+ * again for a while: what it has, it would keep for the whole lease. */
+static void starve(struct part *part, enum claim_state want)
+{
+        const struct redis *redis = part->redis;
+        int64_t now = redis_now(redis);
+        bool goes_on = want == RELEASING || want == CANCELLING
+                               ? now < part->until
+                               : part->doubtful && now - part->tried_at < redis->timeout;
+
+        if (goes_on) {
+                park_a_while(part, want);
+        } else if (want == RELEASING) {
+                release_behind(part);
+        } else if (want == CANCELLING) {
+                claim_refuse(part, PAWL_CANCELLED, NULL);
+        } else {
+                if (part->doubtful)
+                        ghost_of_part(part);
+                claim_refuse(part, PAWL_NO_MEMORY, NULL);
+        }
+}
+
 /* Sends, or parks what cannot be sent now. */
 static void ask_or_park(struct part *part, enum claim_state want, int (*write)(struct ask *, struct wire *),
                         void (*answered)(struct ask *, const redisReply *, const struct pawl_why *))
@@ -227,8 +251,10 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
         part->state = (uint8_t)want;
         if (ask_one(part) == PAWL_OK)
                 return;
+        if (want == CONFIRMING)
+                want = ASKING;
         if (wire->ready)
-                park_a_while(part, want); /* no memory for the command */
+                starve(part, want);
         else
                 claim_park(part, want);
 }
@@ -415,9 +441,8 @@ static void confirm_answered(struct ask *ask, const redisReply *reply, const str
 
 void claim_confirm(struct part *part)
 {
+        part->tried_at = redis_now(part->redis);
         ask_or_park(part, CONFIRMING, write_confirm, confirm_answered);
-        if (part->state == PARKED)
-                part->want = ASKING;
 }
 
 /* ---- cancel ------------------------------------------------------------------------------------------------------ */
@@ -813,8 +838,6 @@ static void stop_wanting(struct redis *redis)
 {
         if (redis->known || redis->member || !list_empty(&redis->ghosts) || !list_empty(&redis->questions) ||
             !list_empty(&redis->examinations))
-                return;
-        if (!list_empty(&redis->questions) || !list_empty(&redis->examinations))
                 return;
         redis->commands.wanted = false;
         redis->news.wanted = false;

@@ -127,10 +127,15 @@ static void adopt_answered(struct ask *ask, const redisReply *reply, const struc
 
 void lease_ask(struct part *part)
 {
+        int code;
+
         part->ask.write = write_adopt;
         part->ask.answered = adopt_answered;
         part->state = ADOPTING;
-        if (wire_ask(&part->redis->commands, &part->ask) != PAWL_OK)
+        code = wire_ask(&part->redis->commands, &part->ask);
+        if (code == PAWL_NO_MEMORY)
+                claim_refuse(part, code, NULL); /* the lease is as it was */
+        else if (code != PAWL_OK)
                 claim_park(part, ADOPTING);
 }
 

@@ -369,6 +369,8 @@ static void look(struct waitlist *list)
         list->ask.write = write_look;
         list->ask.answered = look_answered;
         if (!make_room(list) || choose(list) == 0 || wire_ask(&redis->commands, &list->ask) != PAWL_OK) {
+                list->all = true;
+                list->next = NULL;
                 look_in(list, 1000, false);
                 return;
         }

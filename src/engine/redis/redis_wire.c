@@ -420,28 +420,40 @@ static void down(struct net *net, const struct pawl_why *why)
         }
 }
 
+/* PAWL_OK; or it cannot even be begun, wire->why says why, and it will be tried again. */
+static int connect_now(struct wire *wire)
+{
+        struct pawl_why why;
+        int code;
+
+        wire->met = false;
+        code = net_connect(&wire->net, wire->redis->timeout, &why);
+        if (code == PAWL_OK)
+                return code;
+        wire->why = why;
+        loop_set(wire->net.loop, &wire->again, redis_now(wire->redis) + net_backoff(&wire->backoff, wire->net.loop));
+        return code;
+}
+
+/* Not told by the connection, so it is told here: nobody shall wait for a connection that is never begun. */
 static void connect_again(struct timer *timer)
 {
         struct wire *wire = container_of(timer, struct wire, again);
 
         loop_set(wire->net.loop, timer, NEVER);
-        if (wire->wanted && wire->net.state == NET_DOWN)
-                wire_want(wire);
+        if (!wire->wanted || wire->net.state != NET_DOWN || connect_now(wire) == PAWL_OK)
+                return;
+        if (wire->news)
+                claims_unheard(wire->redis, &wire->why, false);
+        else
+                claims_down(wire->redis, &wire->why, false);
 }
 
 void wire_want(struct wire *wire)
 {
-        struct pawl_why why;
-
         wire->wanted = true;
-        if (wire->net.state != NET_DOWN || wire->again.at != NEVER)
-                return;
-        wire->met = false;
-        if (net_connect(&wire->net, wire->redis->timeout, &why) != PAWL_OK) {
-                wire->why = why;
-                loop_set(wire->net.loop, &wire->again,
-                         redis_now(wire->redis) + net_backoff(&wire->backoff, wire->net.loop));
-        }
+        if (wire->net.state == NET_DOWN && wire->again.at == NEVER)
+                connect_now(wire);
 }
 
 static const struct net_events net_events = {.up = up, .heard = heard, .down = down};
