@@ -12,6 +12,12 @@ extern const struct engine_ops trace_engine;
 #else
 #define TRACE NULL
 #endif
+#ifdef BUILTIN_REDIS
+extern const struct engine_ops redis_engine;
+#define REDIS_ENGINE &redis_engine
+#else
+#define REDIS_ENGINE NULL
+#endif
 
 struct row {
         const char *scheme;           /* one that ends in '+' stands before another scheme */
@@ -54,8 +60,8 @@ static const struct row rows[] = {
         },
 #define REDIS(scheme_, summary_)                                                                                       \
         {                                                                                                              \
-                .scheme = scheme_, .module = "redis", .summary = summary_, .promise = REDIS_PROMISE,                   \
-                .missing = NOT_BUILT("redis"),                                                                         \
+                .scheme = scheme_, .ops = REDIS_ENGINE, .module = "redis", .summary = summary_,                        \
+                .promise = REDIS_PROMISE, .missing = NOT_BUILT("redis"),                                               \
         }
         REDIS("redis", "one Redis server or primary"),
         REDIS("rediss", "one Redis server or primary, through TLS"),

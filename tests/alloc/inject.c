@@ -3,15 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/timerfd.h>
@@ -102,6 +105,8 @@ void __real_free(void *memory);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+int __wrap_asprintf(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *__wrap_strndup(const char *text, size_t most);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *memory);
 
@@ -127,6 +132,33 @@ void *__wrap_realloc(void *old, size_t size)
         void *memory = strikes(INJECT_realloc) ? NULL : __real_realloc(old, size);
 
         return old ? memory : counted(memory);
+}
+
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+        va_list arguments;
+        int length;
+
+        if (strikes(INJECT_asprintf))
+                return -1;
+        va_start(arguments, format);
+        length = vasprintf(text, format, arguments);
+        va_end(arguments);
+        if (length >= 0)
+                counted(*text);
+        return length;
+}
+
+char *__wrap_strndup(const char *text, size_t most)
+{
+        size_t length = strnlen(text, most);
+        char *copy = strikes(INJECT_strndup) ? NULL : counted(__real_malloc(length + 1));
+
+        if (!copy)
+                return NULL;
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        return copy;
 }
 
 char *__wrap_strdup(const char *text)
@@ -184,6 +216,17 @@ WRAP(ssize_t, getrandom, -1, (void *bytes, size_t size, unsigned flags), (bytes,
 WRAP(int, madvise, -1, (void *at, size_t size, int advice), (at, size, advice))
 WRAP(int, pthread_create, errno, (pthread_t * thread, const pthread_attr_t *how, void *(*run)(void *), void *arg),
      (thread, how, run, arg))
+WRAP(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
+WRAP(int, connect, -1, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
+WRAP(ssize_t, send, -1, (int fd, const void *bytes, size_t size, int flags), (fd, bytes, size, flags))
+WRAP(ssize_t, recv, -1, (int fd, void *bytes, size_t size, int flags), (fd, bytes, size, flags))
+WRAP(int, getsockopt, -1, (int fd, int level, int option, void *value, socklen_t *size),
+     (fd, level, option, value, size))
+WRAP(int, setsockopt, -1, (int fd, int level, int option, const void *value, socklen_t size),
+     (fd, level, option, value, size))
+WRAP(int, getaddrinfo, EAI_SYSTEM,
+     (const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found),
+     (host, service, hints, found))
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);

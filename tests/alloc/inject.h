@@ -8,7 +8,7 @@
 /* Everything that can be made to fail: X(name), as the linker knows it (the build sets _FILE_OFFSET_BITS). Its list of
  * --wrap must be the same (meson.build). */
 /* clang-format off */
-#define INJECT_ALLOCATIONS(X) X(malloc) X(calloc) X(realloc) X(strdup)
+#define INJECT_ALLOCATIONS(X) X(malloc) X(calloc) X(realloc) X(asprintf) X(strndup) X(strdup)
 #define INJECT_CALLS(X)                                                                                                \
         X(open64)                                                                                                      \
         X(openat64)                                                                                                    \
@@ -17,7 +17,8 @@
         X(fsync) X(fdatasync) X(ftruncate64) X(posix_fallocate64) X(fcntl64) X(fstat64) X(fstatfs64) X(stat64)         \
                 X(mkdir) X(mkfifo) X(mkfifoat) X(unlinkat) X(renameat) X(fchmod) X(read) X(write) X(pread64)           \
                         X(pwrite64) X(epoll_create1) X(epoll_ctl) X(timerfd_create) X(timerfd_settime) X(eventfd)      \
-                                X(getrandom) X(madvise) X(pthread_create)
+                                X(getrandom) X(madvise) X(pthread_create) X(socket) X(connect) X(send)           \
+                                        X(recv) X(getsockopt) X(setsockopt) X(getaddrinfo)
 /* clang-format on */
 
 enum injected {
