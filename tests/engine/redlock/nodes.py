@@ -371,6 +371,7 @@ def others_use_the_same_key():
         check("who does SET NX PX is kept out by us",
               sum(node.ask("SET", "lock:a", "theirs", "NX", "PX", 1000) == "OK" for node in nodes) < 2)
         peer.ask("release")
+        soon(lambda: not any(node.locks() for node in nodes))
         for node in nodes[:2]:
             node.ask("SET", "lock:a", "theirs", "NX", "PX", 1500)
         check("and we by them", peer.ask("acquire a -1 0") == BUSY)
