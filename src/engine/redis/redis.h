@@ -50,6 +50,8 @@ struct wire {
         struct net net; /* first */
         struct redis *redis;
         redisReader *reader;
+        redisReplyObjectFunctions make; /* the reader's own, but for arrays */
+        __typeof__(((redisReplyObjectFunctions *)NULL)->createArray) make_array;
         struct list asked;     /* sent, in the order of their replies */
         struct hello hello[2]; /* the handshake: AUTH, SELECT */
         struct ask open;       /* of the news: SUBSCRIBE or PING, answered by what is told */

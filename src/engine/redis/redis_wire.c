@@ -233,7 +233,7 @@ static void heard(struct net *net, const char *data, size_t size)
                 reply = NULL;
         }
         if (status == REDIS_ERR && wire->reader->err == REDIS_ERR_OOM)
-                net_fail(net, PAWL_NO_MEMORY, "%s: no memory for a reply", wire->redis->where);
+                net_fail(net, PAWL_NO_MEMORY, "%s: no memory for a reply, or it is too long", wire->redis->where);
         else if (status == REDIS_ERR)
                 net_fail(net, PAWL_UNREACHABLE, "%s: what answers there does not speak the Redis protocol",
                          wire->redis->where);
@@ -350,17 +350,46 @@ static void say_hello(struct wire *wire, int (*write)(struct ask *, struct wire 
                 net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
 }
 
+/* No answer of ours is longer than this; memory is taken for the whole of an array before its first element is there. */
+enum { ELEMENTS_MAX = 1 << 20 };
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+static void *make_array(const redisReadTask *task, element_count elements)
+{
+        const struct wire *wire = task->privdata;
+
+        return elements > ELEMENTS_MAX ? NULL : wire->make_array(task, elements);
+}
+
+static redisReader *reader_new(struct wire *wire)
+{
+        redisReader *reader = redisReaderCreate();
+
+        if (!reader)
+                return NULL;
+        wire->make = *reader->fn;
+        wire->make_array = wire->make.createArray;
+        wire->make.createArray = make_array;
+        reader->fn = &wire->make;
+        reader->privdata = wire;
+        reader->maxbuf = 16 * 1024; /* keep that much when idle */
+        return reader;
+}
+
 static void up(struct net *net)
 {
         struct wire *wire = wire_of(net);
         const struct redis *redis = wire->redis;
 
-        wire->reader = redisReaderCreate();
+        wire->reader = reader_new(wire);
         if (!wire->reader) {
                 net_fail(net, PAWL_NO_MEMORY, "%s: no memory", redis->where);
                 return;
         }
-        wire->reader->maxbuf = 16 * 1024; /* keep that much when idle */
         wire->met = true;
         wire->proven = false;
         wire->unsaid = 0;
