@@ -44,8 +44,8 @@ function semaphore() {
         return mutex;
     };
     const ours = async () => {
-        const values = await Promise.all(servers.map((server) => server.get(mutex.key)));
-        return values.filter((value) => value === mutex.identifier).length * 2 > servers.length;
+        const values = await Promise.allSettled(servers.map((server) => server.get(mutex.key)));
+        return values.filter(({ value }) => value === mutex.identifier).length * 2 > servers.length;
     };
     return {
         take: (name, ttl) => make(name, ttl, 1).tryAcquire(),

@@ -248,9 +248,13 @@ def a_primary_that_becomes_a_replica_costs_the_lock_at_the_deadline():
     equal(holder.release(), LOST)
 
 
+def cluster_node():
+    return Server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+
+
 @test
 def a_cluster_is_refused_by_name():
-    server = Server("--cluster-enabled", "yes")
+    server = cluster_node()
     refusal(server.url(), says="cluster")  # no slots yet: CLUSTERDOWN
     server("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     eventually(lambda: "cluster_state:ok" in server("CLUSTER", "INFO"))
@@ -262,10 +266,10 @@ def a_cluster_is_refused_by_name():
 
 @test
 def a_node_of_a_cluster_that_has_the_key_elsewhere_is_refused_by_name():
-    one, two = Server("--cluster-enabled", "yes"), Server("--cluster-enabled", "yes")
+    one, two = cluster_node(), cluster_node()
     one("CLUSTER", "ADDSLOTSRANGE", 0, 1)
     two("CLUSTER", "ADDSLOTSRANGE", 2, 16383)
-    one("CLUSTER", "MEET", "127.0.0.1", two.port)
+    one("CLUSTER", "MEET", "127.0.0.1", two.port, two("CONFIG", "GET", "cluster-port")[1])
     eventually(lambda: "cluster_state:ok" in one("CLUSTER", "INFO"))
     refusal(one.url(), says="cluster|moved")
 
