@@ -103,7 +103,8 @@ static void part(int cores)
         };
         bench_compare(c, 2, SAMPLES);
         snprintf(what, sizeof(what), "redis, 64 async claims in flight, pairs/s, %d core(s); pawl/pipeline", cores);
-        bench_line(5, what, bench_figure(&c[0]), -1, bench_figure(&c[1]), bench_ratio(&c[1], &c[0]), ">= 0.8");
+        bench_line(5, what, bench_figure(&c[0]), -1, bench_figure(&c[1]), bench_ratio(&c[1], &c[0]),
+                   cores == 1 ? ">= 0.8" : NULL);
         pawl_close(flight.client);
         redis_pipeline_free(pipeline);
         redis_servers_stop(&server, 1);
