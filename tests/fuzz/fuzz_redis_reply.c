@@ -159,7 +159,7 @@ static size_t request_length(const char *text, size_t size, bool *script)
         return at ? (size_t)(at + 1 - text) : 0;
 }
 
-/* Then a server takes over that says yes to everything: so the client gets rid of its claim, and closing it takes no time. */
+/* Then a server takes over that says yes to everything: so the client gets rid of its claim and is closed at once. */
 static void serve_well(struct server *server)
 {
         char requests[65536] = "";

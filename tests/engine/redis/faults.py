@@ -322,6 +322,18 @@ def a_full_server_takes_no_new_lock_but_renews_and_takes_back_the_old_ones():
 
 
 @test
+def a_full_server_takes_back_locks_of_every_kind():
+    server = Server("--maxmemory-policy", "noeviction")
+    for kind in ({}, {"delay": 500}, {"mode": 1}, {"mode": 1, "holders": 2}, {"mode": 1, "delay": 300}):
+        peer = Peer(server.url())
+        equal(peer.acquire("a", **kind).code, OK)
+        server("CONFIG", "SET", "maxmemory", "1")
+        equal(peer.release(), OK, kind)
+        equal(server.keys("lock:*"), [], kind)
+        server("CONFIG", "SET", "maxmemory", "0")
+
+
+@test
 def a_server_busy_with_a_script_of_another_says_so_and_works_afterwards():
     server = Server("--busy-reply-threshold", "50")
     peer = Peer(server.url(**SOON))
@@ -468,6 +480,39 @@ def an_acquire_whose_answer_never_comes_leaves_nothing_behind():
     eventually(lambda: not server("EXISTS", "lock:a"), "the lock of a claim that failed is left for its whole ttl")
     stranger = Peer(server.url())
     equal(stranger.acquire("a").code, OK)
+
+
+class Late(Cutter):
+    """A network in which the requests of the connections in held arrive late, after all."""
+    held = ()
+
+    def allow(self, way, data):
+        mine = threading.get_ident()
+        while way == "out" and mine in self.held:
+            time.sleep(0.01)
+        return data
+
+    def hold_those_there(self):
+        self.held = {thread.ident for thread in threading.enumerate()}
+
+
+@test
+def a_request_that_arrives_after_its_claim_was_given_up_blocks_nobody_for_longer_than_its_ttl():
+    server = Server()
+    late = Late(server)
+    peer, other = Peer(server.url(port=late.port, timeout="500ms")), Peer(server.url())
+    equal(peer.acquire("warm").code, OK)
+    equal(peer.release(), OK)
+    late.hold_those_there()
+    answer = peer.acquire("a", wait=5000, ttl=3000)
+    if answer.code == OK:  # another connection was tried, with the same claim
+        equal(peer.release(), OK)
+    late.held = ()
+    got = other.acquire("a", wait=20000)
+    equal(got.code, OK, got.text)
+    require(got.token > answer.token)
+    equal(other.check(), OK)
+    equal(peer.number("lost"), 0)
 
 
 @test
