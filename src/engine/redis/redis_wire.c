@@ -5,6 +5,8 @@
 
 #include "redis.h"
 
+#define PING_EVERY (5 * SECOND) /* looks may come oftener */
+
 static struct wire *wire_of(struct net *net)
 {
         return container_of(net, struct wire, net);
@@ -292,7 +294,9 @@ static void ask_openly(struct wire *wire, int (*write)(struct ask *, struct wire
 
 void wire_ping(struct wire *wire)
 {
-        if (wire->ready && list_empty(&wire->open.listed))
+        if (!wire->ready || !list_empty(&wire->open.listed))
+                return;
+        if (redis_now(wire->redis) - wire->open.sent_at >= PING_EVERY)
                 ask_openly(wire, write_ping);
 }
 
