@@ -92,7 +92,7 @@ TEST(a_trace_of_a_trace_is_still_a_lock)
 
 TEST(an_engine_that_is_not_there_is_refused_with_a_sentence)
 {
-        static const char *const urls[] = {"redis://localhost", "trace+redis://localhost", "gopher://x",
+        static const char *const urls[] = {"zk://localhost", "trace+etcd://localhost", "gopher://x",
                                            "trace+:", "trace+trace+zk://h"};
 
         for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
