@@ -38,8 +38,7 @@ struct row {
         ".so, which is not installed: install libhiredis-dev and libssl-dev, then build and install pawl again"
 #define REDIS_PROMISE                                                                                                  \
         "FIFO; tokens from a counter and the server's clock: they grow although the server loses its data, unless "    \
-        "its "                                                                                                         \
-        "clock goes back; a failover to a replica may lose a lock, and the token still fences"
+        "its clock goes back; a failover to a replica may lose a lock, and the token still fences"
 
 static const struct row rows[] = {
         {

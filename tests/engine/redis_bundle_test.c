@@ -207,6 +207,31 @@ TEST(a_claim_that_cannot_be_served_does_not_hurt_those_that_are_asked_with_it)
         CHECK_HAS(say("DEL hurt:job/50"), ":1");
 }
 
+static void note_released(int status, void *arg)
+{
+        burst.status[(int *)arg - burst.order] = status;
+        burst.released++;
+}
+
+TEST(a_lock_that_somebody_damaged_does_not_hurt_those_that_are_released_with_it)
+{
+        pawl_client *client = open_client("torn", PAWL_DRIVE_CALLER);
+
+        warm_up(client);
+        ask_for_many(client);
+        REQUIRE(reaches(client, &burst.granted, MANY));
+        CHECK_HAS(say("DEL torn:job/50"), ":1");
+        CHECK_HAS(say("RPUSH torn:job/50 data"), ":1");
+        for (int i = 0; i < MANY; i++)
+                CHECK_INT(pawl_release_async(burst.locks[i], note_released, &burst.order[i]), PAWL_OK);
+        CHECK(reaches(client, &burst.released, MANY));
+        for (int i = 0; i < MANY; i++)
+                CHECK_INT(burst.status[i], i == 50 ? PAWL_IN_DOUBT : PAWL_OK);
+        pawl_close(client);
+        CHECK_HAS(say("KEYS torn:*"), "*1\r\n");
+        CHECK_HAS(say("DEL torn:job/50"), ":1");
+}
+
 TEST(claims_that_are_given_up_among_others_leave_nothing)
 {
         pawl_client *client = open_client("given", PAWL_DRIVE_CALLER);

@@ -141,13 +141,17 @@ static const redisReply *answer_at(const struct bundle *bundle, const redisReply
         return &answer->reply;
 }
 
-/* One of them may have been the reason: each its own way. What the server did for some it will say again. */
-static void ask_alone(struct redis *redis, struct ask *ask)
+/* One of them may have been the reason: each its own way. What the server did for some before it met that one it says again,
+ * if it is asked as one whose reply was lost. */
+static void ask_alone(struct redis *redis, struct ask *ask, bool sent)
 {
         struct pawl_why why = {.code = PAWL_CANCELLED}; /* of one that was forgotten */
 
-        if (ask->write)
+        if (ask->write) {
+                if (sent)
+                        container_of(ask, struct part, ask)->doubtful = true;
                 why.code = wire_ask(&redis->commands, ask);
+        }
         if (why.code != PAWL_OK)
                 ask->answered(ask, NULL, &why);
 }
@@ -166,7 +170,7 @@ static void bundle_answered(struct ask *asked, const redisReply *reply, const st
                 if (reply)
                         ask->answered(ask, answer_at(bundle, reply, place, &answer), NULL);
                 else if (redis->commands.ready)
-                        ask_alone(redis, ask);
+                        ask_alone(redis, ask, asked->sent_at != 0);
                 else
                         ask->answered(ask, NULL, why);
         }
