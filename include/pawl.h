@@ -307,7 +307,7 @@ PAWL_EXPORT int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn
 /* Holders, then the queue in its order, then past owners, the latest first. PAWL_NOT_FOUND if nothing is known. */
 PAWL_EXPORT int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg);
 /* An administrator's force: every holder is cut off; the next token is greater all the same. PAWL_NOT_FOUND if free.
- * PAWL_IN_DOUBT, as for pawl_ask: it was asked for and not confirmed, and is not asked for twice. */
+ * PAWL_IN_DOUBT: it was asked for and not confirmed; a second time it could cut off the next holder. */
 PAWL_EXPORT int pawl_break(pawl_client *client, const char *name);
 /* Asks the holders to let go (their on_asked runs). PAWL_NOT_FOUND if free. */
 PAWL_EXPORT int pawl_ask(pawl_client *client, const char *name);

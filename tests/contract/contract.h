@@ -55,6 +55,8 @@ bool caller_drives(void);
 int64_t now_ms(void);
 void nap(int64_t ms);
 
+/* pawl_break; where its answer was lost (PAWL_IN_DOUBT), looks whether it was done, and else tries again. */
+int break_it(pawl_client *client, const char *name);
 /* Takes name without waiting and gives it back: the proof that nothing stands in the way. */
 bool is_free(pawl_client *client, const char *name);
 /* Nobody holds it and nobody waits for it, as far as the engine can be asked. */

@@ -229,6 +229,24 @@ bool nothing_is_left(pawl_client *client, const char *name)
         return (code == PAWL_NOT_FOUND || code == PAWL_OK) && view.holders == 0 && view.waiters == 0;
 }
 
+int break_it(pawl_client *client, const char *name)
+{
+        static _Thread_local struct view view;
+        uint64_t token = 0;
+        int code;
+
+        do {
+                const struct line *holder = NULL;
+                if (pawl_capabilities(client) & PAWL_CAN_INSPECT && show(client, name, &view) == PAWL_OK)
+                        holder = line_of(&view, PAWL_ROLE_HOLDER, 0);
+                if (token && (!holder || holder->entry.token != token))
+                        return PAWL_OK; /* it was done, and only the answer was lost */
+                token = holder ? holder->entry.token : 0;
+                code = pawl_break(client, name);
+        } while (code == PAWL_IN_DOUBT);
+        return code;
+}
+
 /* ---- callbacks ------------------------------------------------------------------------------------------------- */
 
 void see_granted(pawl_lock *lock, int status, void *arg)

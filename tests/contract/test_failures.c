@@ -124,7 +124,7 @@ TEST(after_a_break_the_lock_delay_keeps_everyone_out)
         NEEDS(one, PAWL_CAN_DELAY | PAWL_CAN_BREAK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.delay_ms = DELAY_MS), &lock));
         int64_t before = now_ms();
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
         CHECK(now_ms() - before >= DELAY_MS - 1);
 }
@@ -156,7 +156,7 @@ TEST(a_broken_holder_learns_that_it_was_broken)
 
         NEEDS(one, PAWL_CAN_BREAK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 3000, .on_lost = see_lost, .arg = &seen), &lock));
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.lost) == 1));
         CHECK_INT(atomic_load(&seen.reason), PAWL_REASON_BROKEN);
         CHECK_INT(pawl_check(lock), PAWL_LOST);
@@ -174,7 +174,7 @@ TEST(a_holder_in_another_process_learns_that_it_was_broken)
 
         NEEDS(one, PAWL_CAN_BREAK);
         REQUIRE_INT(ask_peer(peer, "acquire a 0 3000"), PAWL_OK);
-        CHECK_INT(pawl_break(one, "a"), PAWL_OK);
+        CHECK_INT(break_it(one, "a"), PAWL_OK);
         CHECK(SOON(ask_peer(peer, "lost") == 1));
         CHECK_INT(ask_peer(peer, "check"), PAWL_LOST);
         CHECK_INT(ask_peer(peer, "reason"), PAWL_REASON_BROKEN);
@@ -192,7 +192,7 @@ TEST(a_break_serves_the_first_in_the_queue)
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
         REQUIRE(queue_reaches(one, "a", 1));
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.granted) == 1));
         CHECK(pawl_token(waiting) > pawl_token(lock));
         CHECK_INT(pawl_release(lock), PAWL_LOST);
@@ -211,7 +211,7 @@ TEST(a_break_cuts_off_every_shared_holder)
                 MUST(pawl_acquire(one, "a",
                                   PAWL_LOCK(.mode = PAWL_SHARED, .ttl_ms = 3000, .on_lost = see_lost, .arg = &seen),
                                   &locks[i]));
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         CHECK(is_free(two, "a"));
         CHECK(SOON(atomic_load(&seen.lost) == 3));
 }
@@ -221,11 +221,11 @@ TEST(breaking_or_asking_for_a_free_lock_is_not_found)
         pawl_client *one = join(fresh_place());
         uint32_t can = pawl_capabilities(one);
 
-        CHECK_INT(pawl_break(one, "a"), can & PAWL_CAN_BREAK ? PAWL_NOT_FOUND : PAWL_UNSUPPORTED);
+        CHECK_INT(break_it(one, "a"), can & PAWL_CAN_BREAK ? PAWL_NOT_FOUND : PAWL_UNSUPPORTED);
         CHECK_INT(pawl_ask(one, "a"), can & PAWL_CAN_ASK ? PAWL_NOT_FOUND : PAWL_UNSUPPORTED);
         CHECK(is_free(one, "a"));
-        CHECK_INT(pawl_break(one, "a"), can & PAWL_CAN_BREAK ? PAWL_NOT_FOUND : PAWL_UNSUPPORTED);
-        CHECK_INT(pawl_break(one, ""), can & PAWL_CAN_BREAK ? PAWL_INVALID : PAWL_UNSUPPORTED);
+        CHECK_INT(break_it(one, "a"), can & PAWL_CAN_BREAK ? PAWL_NOT_FOUND : PAWL_UNSUPPORTED);
+        CHECK_INT(break_it(one, ""), can & PAWL_CAN_BREAK ? PAWL_INVALID : PAWL_UNSUPPORTED);
 }
 
 /* ---- ask ------------------------------------------------------------------------------------------------------- */

@@ -110,7 +110,7 @@ TEST(history_tells_who_had_it_and_how_that_ended_the_latest_first)
         CHECK_INT(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         tokens[1] = pawl_token(lock);
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 150, .flags = PAWL_NO_RENEW), &lock));
         tokens[2] = pawl_token(lock);
         REQUIRE_INT(ask_peer(peer, "acquire a %d 700", PATIENCE), PAWL_OK);
@@ -221,7 +221,7 @@ TEST(a_lock_delay_is_shown_as_a_free_name_with_time_left)
 
         NEEDS(one, PAWL_CAN_INSPECT | PAWL_CAN_DELAY | PAWL_CAN_BREAK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.delay_ms = 30000), &lock));
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         REQUIRE_INT(show(two, "a", &view), PAWL_OK);
         CHECK_UINT(view.holders, 0);
         REQUIRE(line_of(&view, PAWL_ROLE_FREE, 0));

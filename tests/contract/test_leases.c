@@ -156,7 +156,7 @@ TEST(one_lost_lock_does_not_stop_the_renewal_of_the_others)
                 MUST(pawl_acquire(one, name, PAWL_LOCK(.ttl_ms = 1500), &kept[i]));
         }
         MUST(pawl_acquire(one, "b", PAWL_LOCK(.ttl_ms = 1500, .on_lost = see_lost, .arg = &seen), &broken));
-        CHECK_INT(pawl_break(two, "b"), PAWL_OK);
+        CHECK_INT(break_it(two, "b"), PAWL_OK);
         nap(2500);
         CHECK_INT(atomic_load(&seen.lost), 1);
         for (int i = 0; i < 8; i++)

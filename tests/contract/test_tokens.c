@@ -78,7 +78,7 @@ TEST(tokens_grow_over_a_break)
         NEEDS(one, PAWL_CAN_BREAK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         uint64_t first = pawl_token(lock);
-        CHECK_INT(pawl_break(two, "a"), PAWL_OK);
+        CHECK_INT(break_it(two, "a"), PAWL_OK);
         CHECK(token_of_a_turn(two, "a", PAWL_EXCLUSIVE) > first);
 }
 

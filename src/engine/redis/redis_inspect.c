@@ -263,7 +263,6 @@ static int write_show(struct ask *ask, struct wire *wire)
 }
 
 static int write_break(struct ask *ask, struct wire *wire);
-static int write_ask(struct ask *ask, struct wire *wire);
 
 /* False, and the question is answered or waits for a connection: there is no reply to read. */
 static bool has_reply(struct question *question, const redisReply *reply, const struct pawl_why *why)
@@ -271,7 +270,7 @@ static bool has_reply(struct question *question, const redisReply *reply, const 
         if (reply)
                 return true;
         question->sent = false;
-        if (question->ask.write == write_break || question->ask.write == write_ask)
+        if (question->ask.write == write_break) /* a second time it would cut off the next holder */
                 finish(question, PAWL_IN_DOUBT, "it was asked for, and no answer came: it may have been done");
         else if (question->redis->commands.ready || !question->inquiry)
                 finish(question, why->code, why->text);
