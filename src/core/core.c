@@ -358,6 +358,7 @@ void core_adopt(struct pawl_lock *lock, const char *word)
                 return;
         }
         lock->known = true;
+        lock->adopted = true;
         core->engine->ops->leases->adopt(core->engine, &lock->claim, word);
 }
 
@@ -407,7 +408,7 @@ void core_lose(struct pawl_lock *lock, int reason, int64_t now)
 {
         renew_end(lock);
         core_move(lock, LOCK_LOST);
-        lock->reason = (int16_t)reason;
+        lock->reason = (uint8_t)reason;
         core_count_end(lock, now, 1);
         lock->core->stats.lost++;
         log_loss(lock, reason);
@@ -578,12 +579,15 @@ static struct pawl_lock *lock_of(struct claim *claim)
         return container_of(claim, struct pawl_lock, claim);
 }
 
-/* The grant took longer than its lease: not worth telling. Give it back and ask again, as a new attempt. */
+/* The grant took longer than its lease: not worth telling. Give it back and ask again, as a new attempt. A lease that was
+ * to be taken up in its last moments has simply run out. */
 static void grant_too_late(struct pawl_lock *lock)
 {
         struct engine *engine = lock->core->engine;
 
-        if (lock->claim.wait)
+        if (lock->adopted)
+                refuse(lock, PAWL_LOST, "the lease ran out while it was taken up");
+        else if (lock->claim.wait)
                 lock->again = true;
         else
                 refuse(lock, PAWL_UNREACHABLE, "the store's answer took longer than the lease it granted");

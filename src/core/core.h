@@ -72,6 +72,7 @@ struct pawl_lock {
                         bool owned;        /* the user has the handle */
                         bool fixed;        /* not renewed by us */
                         bool again;        /* granted too late: release it, then ask once more */
+                        bool adopted;      /* a lease taken up by its word */
                         bool renewing;     /* a renewal is under way */
                         bool renew_wanted; /* by the user: NOTICE_RENEWED */
                         bool timed_out;    /* the cancel was ours */
@@ -80,7 +81,7 @@ struct pawl_lock {
                         bool sampled;   /* its short way is timed */
                         bool explained; /* there is a sentence */
                         int16_t status;
-                        int16_t reason;
+                        uint8_t reason; /* enum pawl_reason */
                         int16_t release_status;
                         int16_t renew_status;
                 };

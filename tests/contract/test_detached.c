@@ -143,6 +143,33 @@ TEST(an_expired_lease_cannot_be_taken_up)
         CHECK_INT(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
 }
 
+/* In the last moments the store still knows a lease that may not be believed any more: that is a lease that ran out. */
+TEST(a_lease_taken_up_at_its_end_is_there_or_lost)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        pawl_lock *lock;
+        char word[PAWL_LEASE_MAX + 1];
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        for (int round = 0; round < 5; round++) {
+                MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 300, .flags = PAWL_DETACH, .wait_ms = PATIENCE),
+                                  &lock));
+                MUST(pawl_lease(lock, word, sizeof word));
+                int64_t until = now_ms() + PATIENCE, left = pawl_remaining_ms(lock);
+                CHECK_INT(pawl_forget(lock), PAWL_OK);
+                nap(left - 10);
+                int code = PAWL_OK;
+                while (code == PAWL_OK && now_ms() < until) {
+                        code = pawl_adopt(one, word, NULL, &lock);
+                        if (code == PAWL_OK)
+                                CHECK_INT(pawl_forget(lock), PAWL_OK);
+                }
+                CHECK_INT(code, PAWL_LOST);
+        }
+        CHECK(SOON(is_free(one, "a")));
+}
+
 /* A word that is nearly right must not open the lock: no letter of it is idle. */
 TEST(no_changed_word_takes_the_lease_up)
 {
