@@ -6,12 +6,14 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(0, os.path.join(os.environ["SOURCE_DIR"], "tests/engine/redis"))
+from rig import free_port  # noqa: E402
 
 PAWL = os.environ["PAWL"]
 PEER = os.environ["PAWL_TEST_PEER"]
@@ -45,12 +47,9 @@ class Node:
     """One redis-server."""
 
     def __init__(self, *options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.options = options
-        self.data = scratch / str(self.port)
-        self.data.mkdir()
+        self.data = pathlib.Path(tempfile.mkdtemp(dir=scratch))  # a port may come back, its data must not
         self.start()
 
     def start(self):
