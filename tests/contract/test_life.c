@@ -299,10 +299,13 @@ TEST(a_forked_child_may_open_a_client_of_its_own)
         MUST(pawl_acquire(one, "a", NULL, &lock));
         pid_t child = fork();
         if (child == 0) {
-                int wrong = pawl_open(place, NULL, &mine) != PAWL_OK;
-                wrong = wrong || pawl_acquire(mine, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &got) != PAWL_BUSY;
-                wrong = wrong || pawl_acquire(mine, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &got) != PAWL_OK;
-                wrong = wrong || pawl_release(got) != PAWL_OK || pawl_close(mine) != PAWL_OK;
+                int wrong = !CHECK_INT(pawl_open(place, NULL, &mine), PAWL_OK);
+                wrong = wrong ||
+                        !CHECK_INT(pawl_acquire(mine, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &got), PAWL_BUSY);
+                wrong = wrong || !CHECK_INT(pawl_acquire(mine, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &got), PAWL_OK);
+                wrong = wrong || !CHECK_INT(pawl_release(got), PAWL_OK);
+                wrong = wrong || !CHECK_INT(pawl_close(mine), PAWL_OK);
+                fflush(stdout);
                 _exit(wrong);
         }
         REQUIRE(waitpid(child, &status, 0) == child);
