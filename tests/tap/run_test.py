@@ -23,19 +23,28 @@ def is_(sentence, actual, expected):
         print("# actual: %r\n# expected: %r" % (actual, expected))
 
 
-def counted(stdout, result="OK", ci=False):
-    """What the runner makes of one program that wrote this."""
-    run.CI = ci
+def read(stdout, result, suite="unit"):
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as log:
-        log.write(json.dumps({"name": "x", "stdout": stdout, "result": result}) + "\n")
+        log.write(json.dumps({"name": "pawl:%s / x" % suite, "stdout": stdout, "result": result}) + "\n")
         log.flush()
         shown, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")
         try:
-            count = run.read_log("gcc", log.name)
+            return run.read_log("gcc", log.name)
         finally:
             sys.stdout.close()
             sys.stdout = shown
-    return count.line()
+
+
+def counted(stdout, result="OK", ci=False):
+    """What the runner makes of one program that wrote this."""
+    run.CI = ci
+    return read(stdout, result)["unit", "x"][0].line()
+
+
+def tried(first, second, suite="contract"):
+    """What it makes of one that wrote this, and that when it was run alone."""
+    again = read(second, "OK", suite)
+    return run.settle(read(first, "ERROR", suite), again.get).line()
 
 
 TWO = "TAP version 13\n1..2\n"
@@ -62,4 +71,10 @@ is_("another skip does not", counted("TAP version 13\n1..1\nok 1 - a # SKIP not 
     "0 passed, 0 failed, 1 skipped")
 is_("diagnostics count for nothing", counted("TAP version 13\n1..1\n# not ok 1 - x\nok 1 - a\n# ok 2\n"),
     "1 passed, 0 failed")
+BAD, GOOD = "1..1\nnot ok 1 - it_comes_in_time\n", "1..1\nok 1 - it_comes_in_time\n"
+is_("what holds at the second try is counted, and named", tried(BAD, GOOD), "1 passed, 0 failed, 1 unsteady")
+is_("what fails twice has failed", tried(BAD, BAD), "0 passed, 1 failed")
+is_("not every suite has a second try", tried(BAD, GOOD, "chaos"), "0 passed, 1 failed")
+is_("nor has a token that went back", tried("1..1\nnot ok 1 - tokens_only_grow\n", GOOD), "0 passed, 1 failed")
+is_("nor what a sanitizer saw", tried("1..1\nok 1 - a\n==1==ERROR: AddressSanitizer: x\n", GOOD), "1 passed, 1 failed")
 print("1..%d" % number)
