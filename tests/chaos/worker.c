@@ -285,9 +285,10 @@ static void on_lost(pawl_lock *lock, int reason, void *arg)
 
 /* ---- the ways to take a lock ----------------------------------------------------------------------------------- */
 
+/* UNREACHABLE: on a machine this busy an answer may take longer than a short lease; it is given back then. */
 static bool is_refusal(int status)
 {
-        return status == PAWL_BUSY || status == PAWL_TIMEOUT || status == PAWL_CANCELLED;
+        return status == PAWL_BUSY || status == PAWL_TIMEOUT || status == PAWL_CANCELLED || status == PAWL_UNREACHABLE;
 }
 
 static void take_blocking(struct worker *worker, uint32_t name, const struct pawl_lock_options *options)

@@ -230,7 +230,11 @@ nobody = socket.create_server(("127.0.0.1", 0))
 port_ = nobody.getsockname()[1]
 nobody.close()
 proxy = Proxy(port_)
-check("a server that is not there ends the connection", is_ended(proxy.connect()))
+try:
+    ended = is_ended(proxy.connect())
+except ConnectionError:  # so fast that our own connect did not see it stand
+    ended = True
+check("a server that is not there ends the connection", ended)
 proxy.end()
 print("1..%d" % count)
 sys.exit(1 if failed else 0)
