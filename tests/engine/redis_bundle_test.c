@@ -131,7 +131,7 @@ static void on_released(int status, void *arg)
 
 static const char *numbered(int i)
 {
-        static char name[64];
+        static _Thread_local char name[64];
 
         snprintf(name, sizeof(name), "job/%d", i);
         return name;
