@@ -9,20 +9,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tap"))
+from tap import check, finish
+
 PAWL = os.environ["PAWL"]
 PATIENCE = 20
 PYTHON = sys.executable
-count = failed = 0
-
-
-def check(sentence, good, *notes):
-    global count, failed
-    count += 1
-    failed += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, sentence))
-    for note in notes if not good else ():
-        print("# %r" % (note,))
-    sys.stdout.flush()
 
 
 class Shell:
@@ -350,5 +342,4 @@ def top(shell, place):
 
 for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top):
     in_terminal(test)
-print("1..%d" % count)
-sys.exit(failed != 0)
+finish()

@@ -8,19 +8,11 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tap"))
+from tap import check, finish
+
 PROXY = sys.argv[1]
 PATIENCE = 20
-count = failed = 0
-
-
-def check(sentence, good, *notes):
-    global count, failed
-    count += 1
-    failed += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, sentence))
-    for note in notes if not good else ():
-        print("# %r" % (note,))
-    sys.stdout.flush()
 
 
 class Echo:
@@ -236,5 +228,4 @@ except ConnectionError:  # so fast that our own connect did not see it stand
     ended = True
 check("a server that is not there ends the connection", ended)
 proxy.end()
-print("1..%d" % count)
-sys.exit(1 if failed else 0)
+finish()

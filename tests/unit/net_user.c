@@ -1,7 +1,8 @@
-/* net_user.c - what the tests of net share: a user of a connection, and a listening socket. */
+/* net_user.c - what the tests of net share: a user of a connection, a listening socket, open descriptors. */
 #include "net_user.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,4 +123,16 @@ int take(int listener)
 
         REQUIRE(fd >= 0);
         return fd;
+}
+
+size_t descriptors(void)
+{
+        DIR *directory = opendir("/proc/self/fd");
+        size_t count = 0;
+
+        REQUIRE(directory != NULL);
+        while (readdir(directory))
+                count++;
+        closedir(directory);
+        return count;
 }

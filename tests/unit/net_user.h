@@ -40,4 +40,7 @@ void turn_once(void);
 int listen_tcp(uint16_t *port, int backlog);
 int take(int listener);
 
+/* How many are open in this process. */
+size_t descriptors(void);
+
 #endif

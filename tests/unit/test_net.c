@@ -1,6 +1,5 @@
 /* test_net.c - one connection against real sockets: each test plays the server itself, in this process. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -74,18 +73,6 @@ static void reset(int fd)
 
         REQUIRE_INT(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
         close(fd);
-}
-
-static size_t descriptors(void)
-{
-        DIR *directory = opendir("/proc/self/fd");
-        size_t count = 0;
-
-        REQUIRE(directory != NULL);
-        while (readdir(directory))
-                count++;
-        closedir(directory);
-        return count;
 }
 
 /* ---- coming up ---------------------------------------------------------------------------------------------------- */

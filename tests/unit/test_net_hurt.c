@@ -1,6 +1,5 @@
 /* test_net_hurt.c - every allocation and system call on the way to a connection fails once: there is an error or a down
  * with a sentence, nothing is left behind, and the next try works. The calls are our own here (the linker's --wrap). */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -63,18 +62,6 @@ static void arm(enum call call, int number)
 static void disarm(void)
 {
         atomic_store(&victim, NONE);
-}
-
-static size_t descriptors(void)
-{
-        DIR *directory = opendir("/proc/self/fd");
-        size_t count = 0;
-
-        REQUIRE(directory != NULL);
-        while (readdir(directory))
-                count++;
-        closedir(directory);
-        return count;
 }
 
 /* Connects, speaks, hears. Whether it went well; if not, it was told exactly once. */

@@ -1,7 +1,6 @@
 /* test_net_names.c - names with several addresses, and nameservers that take their time: getaddrinfo is our own here (the
  * linker's --wrap), so that it answers what a test wants, when it wants. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -75,18 +74,6 @@ static void set_names(struct user *user, const char *first, const char *second, 
         addresses[1] = second;
         addresses[2] = third;
         REQUIRE_INT(sem_init(&gate, 0, 0), 0);
-}
-
-static size_t descriptors(void)
-{
-        DIR *directory = opendir("/proc/self/fd");
-        size_t count = 0;
-
-        REQUIRE(directory != NULL);
-        while (readdir(directory))
-                count++;
-        closedir(directory);
-        return count;
 }
 
 TEST(every_address_of_a_name_is_tried_in_its_turn)

@@ -95,6 +95,15 @@ def at_end(ending):
     endings.append(ending)
 
 
+def end_all():
+    """Undoes what the test did, the last first; one that fails does not keep the others."""
+    while endings:
+        try:
+            endings.pop()()
+        except Exception as error:
+            note("while ending: %r" % error)
+
+
 def directory():
     return tempfile.mkdtemp(dir=scratch)
 
@@ -117,11 +126,7 @@ def run_one(function, within):
         return traceback.format_exc()
     finally:
         signal.alarm(0)
-        while endings:
-            try:
-                endings.pop()()
-            except Exception as error:
-                note("while ending: %r" % error)
+        end_all()
 
 
 def main(missing=None):
@@ -145,8 +150,7 @@ def main(missing=None):
                 failed += 1
                 note(problem)
     finally:
-        while endings:
-            endings.pop()()
+        end_all()
         shutil.rmtree(scratch, ignore_errors=True)
     sys.exit(1 if failed else 0)
 

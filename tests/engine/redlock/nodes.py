@@ -5,33 +5,19 @@ import os
 import pathlib
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.environ["SOURCE_DIR"], "tests/engine/redis"))
-from rig import free_port  # noqa: E402
+SOURCE = pathlib.Path(os.environ["SOURCE_DIR"])
+sys.path[:0] = [str(SOURCE / "tests/tap"), str(SOURCE / "tests/engine/redis")]
+import rig
+from rig import BUSY, CORRUPT, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
+from tap import check, finish
 
-PAWL = os.environ["PAWL"]
-PEER = os.environ["PAWL_TEST_PEER"]
-SCRIPTS = pathlib.Path(os.environ["SOURCE_DIR"]) / "src/engine/redis/scripts"
+SCRIPTS = SOURCE / "src/engine/redis/scripts"
 PATIENCE = 40
-OK, BUSY, LOST, NO_QUORUM, CORRUPT = 0, 1, 10, 21, 42
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="pawl-redlock."))
-count = failed = 0
-
-
-def check(sentence, good, *notes):
-    global count, failed
-    count += 1
-    failed += not good
-    print("%sok %d - %s" % ("" if good else "not ", count, sentence))
-    for note in notes if not good else ():
-        print("# %r" % (note,))
-    sys.stdout.flush()
 
 
 def soon(condition):
@@ -43,44 +29,18 @@ def soon(condition):
     return False
 
 
-class Node:
-    """One redis-server."""
-
-    def __init__(self, *options):
-        self.port = free_port()
-        self.options = options
-        self.data = pathlib.Path(tempfile.mkdtemp(dir=scratch))  # a port may come back, its data must not
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.data), "--save", "",
-             *(self.options or ("--appendonly", "no"))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if not soon(lambda: self.ask("PING") == "PONG"):
-            sys.exit("Bail out! a redis-server did not start")
-
-    def ask(self, *words):
-        return subprocess.run(["redis-cli", "-p", str(self.port), *map(str, words)], capture_output=True, text=True,
-                              check=False).stdout.strip()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self):
-        self.process.send_signal(signal.SIGCONT)
-
+class Node(rig.Server):
     def locks(self):
-        return [key for key in self.ask("KEYS", "*").split() if not key.startswith("pawl:")]
+        return [key for key in self.keys() if not key.startswith("pawl:")]
 
     def marker(self):
-        return self.ask("GET", "pawl:member:lock:")
+        return self("GET", "pawl:member:lock:") or ""
+
+    def run_id(self):
+        return re.search(r"run_id:(\w+)", self("INFO", "server")).group(1)
 
     def trusted(self):
-        return self.marker().startswith(re.search(r"run_id:(\w+)", self.ask("INFO", "server")).group(1))
+        return self.marker().startswith(self.run_id())
 
     def floor(self):
         return int(self.marker().split()[1])
@@ -101,38 +61,18 @@ class Nodes(list):
             node.kill()
 
 
-class Peer:
-    """Another process with one client and one lock; see tests/contract/contract.h."""
+class Peer(rig.Peer):
+    """Remembers the token of its last grant; answers are numbers."""
 
-    everybody = []
+    token = 0
 
-    def __init__(self, url):
-        self.process = subprocess.Popen([PEER, "talk", url, "thread"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1)
-        self.everybody.append(self)
-        self.token = 0
-        self.hear()
-
-    def tell(self, order):
-        self.process.stdin.write(order + "\n")
-
-    def hear(self):
-        number, token, _ = (self.process.stdout.readline() + " -1 0 -").split()[:3]
-        self.token = int(token) or self.token
-        return int(number)
+    def hear(self, patience=2 * PATIENCE):
+        answer = super().hear(patience)
+        self.token = answer.token or self.token
+        return answer.code
 
     def ask(self, order):
-        self.tell(order)
-        return self.hear()
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def pawl(*words, stdin=""):
-    run = subprocess.run([PAWL, *words], capture_output=True, text=True, input=stdin, check=False)
-    return run.returncode, run.stdout, run.stderr
+        return super().ask(order, 2 * PATIENCE)
 
 
 # ---- nodes that die ---------------------------------------------------------------------------------------------------
@@ -238,13 +178,13 @@ def nodes_are_emptied():
         peer.ask("acquire a 0 1000")
         first = peer.token
         peer.ask("release")
-        nodes[1].ask("FLUSHALL")
+        nodes[1]("FLUSHALL")
         check("one emptied: locks go on", peer.ask("acquire a 0 1000") == OK and peer.token > first)
         first = peer.token
         peer.ask("release")
         check("and it is mended", soon(nodes[1].trusted))
-        nodes[0].ask("FLUSHALL")
-        nodes[1].ask("FLUSHALL")
+        nodes[0]("FLUSHALL")
+        nodes[1]("FLUSHALL")
         check("a majority emptied: refused", soon(lambda: peer.ask("acquire a -1 1000") == CORRUPT))
         status, _, said = pawl("-e", nodes.url(), "run", "a", "true")
         check("saying why, and what to do", status == 125 and "init --yes" in said, said)
@@ -295,11 +235,11 @@ def attempt(nodes, uid, hint, text):
     """Grants on these nodes: the numbers, -1 where it is not trusted."""
     numbers = []
     for node in nodes:
-        run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
-        said = node.ask("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000,
-                        "%016d" % hint, int(time.time() * 1000), " 000000001000 n")
-        numbers.append(int(said.split()[0]))
-        node.ask("DEL", "lock:a")
+        run = node.run_id()
+        said = node("EVAL", text, 2, "lock:a", "pawl:member:lock:", run, uid * 32 + " c 1000 0 x 0 - 0 me -", 1000,
+                    "%016d" % hint, int(time.time() * 1000), " 000000001000 n")
+        numbers.append(int(said[0] if isinstance(said, list) else said))
+        node("DEL", "lock:a")
     return numbers
 
 
@@ -309,15 +249,15 @@ def the_rule_is_needed():
         "local marker = redis.call('GETSET', KEYS[2], run .. ' ' .. hint .. rest) or '%s'" % MARKER % ("-" * 40, 0))
     with Nodes(3) as nodes:
         for node in nodes:
-            run = re.search(r"run_id:(\w+)", node.ask("INFO", "server")).group(1)
-            node.ask("SET", "pawl:member:lock:", MARKER % (run, 1000))
+            run = node.run_id()
+            node("SET", "pawl:member:lock:", MARKER % (run, 1000))
         numbers = attempt(nodes[:2], "a", 5, script("member_grant.lua"))
         check("a hint that lags gives the next number", numbers == [1001, 1001], numbers)
         nodes[1].kill()
         nodes[1].start()
         numbers = attempt(nodes[1:], "b", 5, script("member_grant.lua"))
         check("a node that forgot does not vote", numbers[0] == -1, numbers)
-        nodes[2].ask("SET", "pawl:member:lock:", nodes[2].marker().replace("1001", "1000"))
+        nodes[2]("SET", "pawl:member:lock:", nodes[2].marker().replace("1001", "1000"))
         numbers = attempt(nodes[1:], "c", 5, blind)
         check("without that rule a token is given twice", max(numbers) == 1001, numbers)
 
@@ -327,17 +267,16 @@ def the_rule_is_needed():
 
 def a_holder_is_stopped_past_its_lease():
     with Nodes(3) as nodes:
-        (scratch / "store").mkdir(mode=0o700)
-        store = "file:" + str(scratch / "store")
+        store = "file:" + rig.directory()
         first, second = Peer(nodes.url()), Peer(nodes.url())
         first.ask("acquire a 0 600")
-        first.process.send_signal(signal.SIGSTOP)
+        first.stop()
         check("the lock goes to the next", second.ask("acquire a 0 60000") == OK and second.token > first.token)
-        check("who writes", pawl("put", "--store", store, "r", str(second.token), stdin="new")[0] == 0)
+        check("who writes", pawl("put", "--store", store, "r", str(second.token), data="new")[0] == 0)
         first.tell("check")
-        first.process.send_signal(signal.SIGCONT)
+        first.go_on()
         check("the one who was stopped learns that it is lost", first.hear() == LOST)
-        check("and its late write is refused", pawl("put", "--store", store, "r", str(first.token), stdin="old")[0] == 124)
+        check("and its late write is refused", pawl("put", "--store", store, "r", str(first.token), data="old")[0] == 124)
 
 
 def eight_processes_want_one_name():
@@ -368,11 +307,11 @@ def others_use_the_same_key():
         peer = Peer(nodes.url())
         check("new nodes need no preparation", peer.ask("acquire a 0 60000") == OK)
         check("who does SET NX PX is kept out by us",
-              sum(node.ask("SET", "lock:a", "theirs", "NX", "PX", 1000) == "OK" for node in nodes) < 2)
+              sum(node("SET", "lock:a", "theirs", "NX", "PX", 1000) == "OK" for node in nodes) < 2)
         peer.ask("release")
         soon(lambda: not any(node.locks() for node in nodes))
         for node in nodes[:2]:
-            node.ask("SET", "lock:a", "theirs", "NX", "PX", 1500)
+            node("SET", "lock:a", "theirs", "NX", "PX", 1500)
         check("and we by them", peer.ask("acquire a -1 0") == BUSY)
         check("until their lease is over", peer.ask("acquire a %d 0" % (1000 * PATIENCE)) == OK)
 
@@ -413,7 +352,7 @@ def what_is_no_quorum_is_refused():
     check("an option that nobody knows", refused("redlock://a,b,c?color=red", "color"))
     check("an init that is neither auto nor manual", refused("redlock://a,b,c?init=no", "manual"))
     with Nodes(3) as nodes:
-        check("shared and limited locks", Peer(nodes.url()).ask("acquire a -1 0 0 1 2") == 31)
+        check("shared and limited locks", Peer(nodes.url()).ask("acquire a -1 0 0 1 2") == UNSUPPORTED)
         twin = nodes.url().replace("127.0.0.1:%d" % nodes[2].port, "localhost:%d" % nodes[1].port)
         status, _, said = pawl("-e", twin, "run", "-n", "a", "true")
         check("one server under two names", status == 125 and "same server" in said, said)
@@ -427,17 +366,12 @@ TESTS = (two_of_five_are_killed, three_of_five_are_stopped, one_of_five_is_stopp
 if not shutil.which("redis-server"):
     print("1..1\nok 1 - redlock # SKIP missing: redis-server")
     sys.exit(0)
-try:
+with tempfile.TemporaryDirectory(prefix="pawl-redlock.") as rig.scratch:
     for test in TESTS:
         if len(sys.argv) == 1 or test.__name__ in sys.argv[1:]:
             print("# %s" % test.__name__)
-            test()
-            for peer in Peer.everybody:
-                peer.end()
-            Peer.everybody.clear()
-finally:
-    for peer in Peer.everybody:
-        peer.end()
-    shutil.rmtree(scratch)
-print("1..%d" % count)
-sys.exit(failed > 0)
+            try:
+                test()
+            finally:
+                rig.end_all()
+finish()
