@@ -131,6 +131,18 @@ int client_open(enum pawl_drive drive, pawl_client **client)
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }
 
+int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument)
+{
+        pawl_client *client;
+        int status = client_open(PAWL_DRIVE_CALLER, &client);
+
+        if (status != EXIT_DONE)
+                return status;
+        status = job(client, argument);
+        pawl_close(client);
+        return status;
+}
+
 int fail_of_client(pawl_client *client, int code)
 {
         struct pawl_why why = {0};

@@ -1,25 +1,23 @@
 /* cmd_break.c - `pawl break`: an administrator's force. */
 #include "cli.h"
 
+static int break_it(pawl_client *client, const char *name)
+{
+        int code = pawl_break(client, name);
+
+        if (code != PAWL_NOT_FOUND)
+                return fail_of_client(client, code);
+        warn("nobody holds '%s'", name);
+        return EXIT_CONFLICT;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
-        pawl_client *client;
-        int code, status;
+        int status;
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
                 return status;
-        status = client_open(PAWL_DRIVE_CALLER, &client);
-        if (status != EXIT_DONE)
-                return status;
-        code = pawl_break(client, argv[0]);
-        if (code == PAWL_NOT_FOUND) {
-                warn("nobody holds '%s'", argv[0]);
-                status = EXIT_CONFLICT;
-        } else {
-                status = fail_of_client(client, code);
-        }
-        pawl_close(client);
-        return status;
+        return client_do(break_it, argv[0]);
 }
 
 const struct command cmd_break = {

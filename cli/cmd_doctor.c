@@ -41,10 +41,11 @@ static int on_finding(const struct pawl_finding *finding, void *arg)
         return 0;
 }
 
-static int examine(pawl_client *client)
+static int examine(pawl_client *client, const char *nothing)
 {
         int code, status;
 
+        (void)nothing;
         if (settings.json)
                 json_open(stdout, NULL, '[');
         code = pawl_examine(client, on_finding, NULL);
@@ -60,18 +61,12 @@ static int examine(pawl_client *client)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-        pawl_client *client;
         int status;
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
                 return status;
         settings.quiet = !settings.verbose; /* what the library warns of is a finding here */
-        status = client_open(PAWL_DRIVE_CALLER, &client);
-        if (status != EXIT_DONE)
-                return status;
-        status = examine(client);
-        pawl_close(client);
-        return status;
+        return client_do(examine, NULL);
 }
 
 const struct command cmd_doctor = {

@@ -3,26 +3,27 @@
 
 static bool again;
 
+static int init(pawl_client *client, const char *nothing)
+{
+        int status = fail_of_client(client, pawl_init(client, again ? PAWL_INIT_AGAIN : 0));
+
+        (void)nothing;
+        if (status == EXIT_DONE)
+                detail("the servers of %s are ready", pawl_url(client));
+        return status;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         static const struct option options[] = {
                 {.name = "yes", .help = "also if it was done before", .set = option_flag, .target = &again},
                 {0},
         };
-        pawl_client *client;
-        int code, status;
+        int status;
 
         if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
                 return status;
-        status = client_open(PAWL_DRIVE_CALLER, &client);
-        if (status != EXIT_DONE)
-                return status;
-        code = pawl_init(client, again ? PAWL_INIT_AGAIN : 0);
-        status = fail_of_client(client, code);
-        if (status == EXIT_DONE)
-                detail("the servers of %s are ready", pawl_url(client));
-        pawl_close(client);
-        return status;
+        return client_do(init, NULL);
 }
 
 const struct command cmd_init = {

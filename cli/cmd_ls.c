@@ -50,17 +50,11 @@ static int list(pawl_client *client, const char *prefix)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-        pawl_client *client;
         int status;
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 1, &status))
                 return status;
-        status = client_open(PAWL_DRIVE_CALLER, &client);
-        if (status != EXIT_DONE)
-                return status;
-        status = list(client, argc ? argv[0] : NULL);
-        pawl_close(client);
-        return status;
+        return client_do(list, argc ? argv[0] : NULL);
 }
 
 const struct command cmd_ls = {

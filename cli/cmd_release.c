@@ -14,17 +14,11 @@ static int release(pawl_client *client, const char *word)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-        pawl_client *client;
         int status;
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
                 return status;
-        status = client_open(PAWL_DRIVE_CALLER, &client);
-        if (status != EXIT_DONE)
-                return status;
-        status = release(client, argv[0]);
-        pawl_close(client);
-        return status;
+        return client_do(release, argv[0]);
 }
 
 const struct command cmd_release = {
