@@ -80,8 +80,8 @@ struct pawl_lock {
                         bool running;   /* one of its callbacks is running */
                         bool sampled;   /* its short way is timed */
                         bool explained; /* there is a sentence */
-                        int16_t status;
                         uint8_t reason; /* enum pawl_reason */
+                        int16_t status;
                         int16_t release_status;
                         int16_t renew_status;
                 };
@@ -103,6 +103,9 @@ struct pawl_lock {
         char text[LOCK_TEXT_ROOM]; /* the name, then the note */
         /* engine->claim_size bytes follow */
 };
+_Static_assert(offsetof(struct pawl_lock, renew_status) + sizeof(int16_t) ==
+                       offsetof(struct pawl_lock, marks) + sizeof(((struct pawl_lock *)NULL)->marks),
+               "marks covers all of them");
 
 /* Locks of one ttl come due in the order in which they were granted or renewed: lists, not a heap, and one timer. */
 struct ttl_class {
