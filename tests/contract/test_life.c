@@ -221,15 +221,16 @@ TEST(dispatch_does_not_block_when_nothing_is_due)
         CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define WATCHES_THREADS 1
+/* The allocator of a sanitizer does not survive a fork beside threads: one of them may have had its lock. glibc's does. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WATCHES_THREADS 1
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
 #endif
 #endif
-#ifndef WATCHES_THREADS
-#define WATCHES_THREADS 0
+#ifndef SANITIZED
+#define SANITIZED 0
 #endif
 
 /* ---- fork ------------------------------------------------------------------------------------------------------ */
@@ -239,7 +240,7 @@ static int in_the_child(pawl_client *client, pawl_lock *lock)
         struct pawl_stats stats = {.size = sizeof stats};
         char word[PAWL_LEASE_MAX + 1];
         static struct seen seen;
-        struct view *view = malloc(sizeof *view);
+        static struct view view;
         pawl_lock *none;
         int wrong = 0;
 
@@ -251,8 +252,8 @@ static int in_the_child(pawl_client *client, pawl_lock *lock)
         wrong += !CHECK_INT(pawl_lease(lock, word, sizeof word), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_forget(lock), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_adopt(client, "word", NULL, &none), PAWL_FORKED);
-        wrong += !CHECK_INT(list(client, NULL, view), PAWL_FORKED);
-        wrong += !CHECK_INT(show(client, "a", view), PAWL_FORKED);
+        wrong += !CHECK_INT(list(client, NULL, &view), PAWL_FORKED);
+        wrong += !CHECK_INT(show(client, "a", &view), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_break(client, "a"), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_ask(client, "a"), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_stats(client, &stats), PAWL_FORKED);
@@ -261,7 +262,6 @@ static int in_the_child(pawl_client *client, pawl_lock *lock)
         wrong += !CHECK_INT(pawl_release(lock), PAWL_FORKED);
         wrong += !CHECK_INT(pawl_close(client), PAWL_FORKED);
         wrong += !CHECK_INT(atomic_load(&seen.granted) + atomic_load(&seen.released), 0);
-        free(view);
         return wrong;
 }
 
@@ -294,8 +294,8 @@ TEST(a_forked_child_may_open_a_client_of_its_own)
         pawl_lock *lock, *got;
         int status = -1;
 
-        if (WATCHES_THREADS)
-                SKIP("a thread sanitizer allows no new threads after a fork");
+        if (SANITIZED)
+                SKIP("a sanitizer allows no new threads and no memory after a fork");
         MUST(pawl_acquire(one, "a", NULL, &lock));
         pid_t child = fork();
         if (child == 0) {
