@@ -33,12 +33,19 @@ struct row {
 #define NOT_IN_THIS_VERSION(module)                                                                                    \
         "it needs the module pawl-" module ".so, which is not installed and does not come with pawl " PAWL_VERSION
 
-#define NOT_BUILT(module)                                                                                              \
-        "it needs the module pawl-" module                                                                             \
-        ".so, which is not installed: install libhiredis-dev and libssl-dev, then build and install pawl again"
+#define NOT_BUILT(module, packages)                                                                                    \
+        "it needs the module pawl-" module ".so, which is not installed: install " packages                            \
+        ", then build and install pawl again"
 #define REDIS_PROMISE                                                                                                  \
         "FIFO; tokens from a counter and the server's clock: they grow although the server loses its data, unless "    \
         "its clock goes back; a failover to a replica may lose a lock, and the token still fences"
+
+#define ZOOKEEPER_PROMISE                                                                                              \
+        "FIFO; a minority of servers may fail without losing a lock; tokens are the ensemble's transaction numbers: "  \
+        "they grow unless it is restored from a backup, which pawl init must be told"
+#define ETCD_PROMISE                                                                                                   \
+        "FIFO; a minority of servers may fail without losing a lock; tokens are the cluster's revisions: they grow "   \
+        "unless it is restored from a backup, which pawl init must be told"
 
 static const struct row rows[] = {
         {
@@ -60,7 +67,7 @@ static const struct row rows[] = {
 #define REDIS(scheme_, summary_)                                                                                       \
         {                                                                                                              \
                 .scheme = scheme_, .ops = REDIS_ENGINE, .module = "redis", .summary = summary_,                        \
-                .promise = REDIS_PROMISE, .missing = NOT_BUILT("redis"),                                               \
+                .promise = REDIS_PROMISE, .missing = NOT_BUILT("redis", "libhiredis-dev and libssl-dev"),              \
         }
         REDIS("redis", "one Redis server or primary"),
         REDIS("rediss", "one Redis server or primary, through TLS"),
@@ -72,16 +79,27 @@ static const struct row rows[] = {
                 .summary = "an odd number of independent Redis servers; a majority decides",
                 .promise = "no queue; a minority of servers may fail; tokens grow as long as a majority keeps its data "
                            "or comes back late enough; a server that lost its data is not trusted until then",
-                .missing = NOT_BUILT("redlock"),
+                .missing = NOT_BUILT("redlock", "libhiredis-dev and libssl-dev"),
         },
 #define SERVER(scheme_, module_, summary_)                                                                             \
         {                                                                                                              \
                 .scheme = scheme_, .module = module_, .summary = summary_, .promise = NOTHING,                         \
                 .missing = NOT_IN_THIS_VERSION(module_),                                                               \
         }
-        SERVER("zk", "zookeeper", "a ZooKeeper ensemble"),
-        SERVER("etcd", "etcd", "an etcd cluster"),
-        SERVER("etcds", "etcd", "an etcd cluster, through TLS"),
+#define ZOOKEEPER(scheme_, summary_)                                                                                   \
+        {                                                                                                              \
+                .scheme = scheme_, .module = "zookeeper", .summary = summary_, .promise = ZOOKEEPER_PROMISE,           \
+                .missing = NOT_BUILT("zookeeper", "libssl-dev"),                                                       \
+        }
+        ZOOKEEPER("zk", "a ZooKeeper ensemble"),
+        ZOOKEEPER("zks", "a ZooKeeper ensemble, through TLS"),
+#define ETCD(scheme_, summary_)                                                                                        \
+        {                                                                                                              \
+                .scheme = scheme_, .module = "etcd", .summary = summary_, .promise = ETCD_PROMISE,                     \
+                .missing = NOT_BUILT("etcd", "libnghttp2-dev, libprotobuf-c-dev, protobuf-c-compiler and libssl-dev"), \
+        }
+        ETCD("etcd", "an etcd cluster"),
+        ETCD("etcds", "an etcd cluster, through TLS"),
         SERVER("postgres", "postgres", "a PostgreSQL database"),
         SERVER("postgresql", "postgres", "a PostgreSQL database"),
 };

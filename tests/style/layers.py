@@ -17,7 +17,7 @@ ARROWS = {
     "src/net/": PUBLIC + ("src/base/", "src/loop/"),
     "src/guard/": PUBLIC + ("src/base/",),
     "src/engine/": PUBLIC + ("src/base/", "src/loop/"),
-    "src/engine/*/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/net/"),
+    "src/engine/*/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/net/", "src/engine/session/"),
     "src/core/": PUBLIC + ENGINE + ("src/base/", "src/loop/"),
     "src/api/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/core/"),
     "src/recipe/": PUBLIC,
@@ -49,7 +49,8 @@ def layer_of(path):
 
 
 # Made by the build, each from files of the folder that uses it.
-GENERATED = {"engine/redis/scripts.h": "src/engine/redis/scripts/embed.py"}
+GENERATED = {"engine/redis/scripts.h": "src/engine/redis/scripts/embed.py",
+             "engine/etcd/etcd.pb-c.h": "src/engine/etcd/etcd.proto"}
 
 
 def resolve(path, name):

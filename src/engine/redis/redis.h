@@ -18,6 +18,8 @@
 #include <hiredis/hiredis.h>
 
 #include "../../base/list.h"
+#include "../../base/table.h"
+#include "../../base/uid.h"
 #include "../../net/net.h"
 #include "../engine.h"
 #include "engine/redis/scripts.h" /* made from scripts/ at build time: enum script, script_list */
@@ -103,22 +105,6 @@ void write_key(struct wire *wire, const char *prefix, const char *name, size_t l
 int write_end(struct wire *wire);
 
 /* ---- claims ---------------------------------------------------------------------------------------------------- */
-
-/* Chained by hash; grows when it can. The user's struct holds the link and compares. */
-struct link {
-        struct link *next;
-        uint64_t hash;
-};
-struct table {
-        struct link **rooms;
-        size_t size, count;
-};
-int table_init(struct table *table); /* PAWL_OK or PAWL_NO_MEMORY */
-void table_free(struct table *table);
-void table_add(struct table *table, struct link *link, uint64_t hash);
-void table_remove(struct table *table, struct link *link);
-struct link *table_first(const struct table *table, uint64_t hash); /* then link->next, comparing the hash too */
-uint64_t table_hash(const void *bytes, size_t size);
 
 /*   PARKED --> ASKING --> HELD --> RELEASING --> (released)
  *     ^          |  '--> WAITING --> CONFIRMING --> HELD
@@ -288,8 +274,6 @@ void write_lock_keys(struct wire *wire, const char *name, size_t length);
 void write_record(struct wire *wire, const struct part *part, const char *after);
 enum { RECORD_MAX = 32 + 17 + 20 + 20 + 2 + 11 + 2 + 21 + 3 * PAWL_OWNER_MAX + 3 * PAWL_NOTE_MAX + 8 };
 size_t record_make(const struct part *part, char *record);
-void uid_text(const uint64_t uid[2], char text[33]);
-bool uid_read(const char *text, uint64_t uid[2]);
 
 /* The words of scripts that say how: redis_claim.c. */
 enum { ACQUIRE_HOW_MAX = 5, RELEASE_HOW_MAX = 40 };

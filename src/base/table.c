@@ -1,7 +1,9 @@
-/* redis_table.c - finding a claim by its uid, a queue by its name: chained, twice as large when it is full. */
+/* table.c - see table.h. Twice as large when it is full. */
+#include "table.h"
+
 #include <stdlib.h>
 
-#include "redis.h"
+#include "pawl.h"
 
 enum { FIRST_SIZE = 64 };
 

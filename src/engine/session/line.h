@@ -1,0 +1,35 @@
+/* line.h - who holds, in a line whose order the store keeps (ZooKeeper, etcd): the one rule both engines judge by. */
+#ifndef PAWL_LINE_H
+#define PAWL_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One who stands in the line. */
+struct contender {
+        uint64_t uid[2]; /* of the attempt; 0 and 0: not one of ours */
+        uint64_t order;  /* as the store has it: less is earlier */
+        uint32_t limit;  /* shared: at most so many; 0: any number */
+        bool shared;
+};
+
+enum { LINE_NOBODY = -1, LINE_ANYBODY = -2 };
+
+struct verdict {
+        bool granted;
+        bool proven; /* when the one that is waited for has gone we hold: no need to look again */
+        /* The place, among the earlier ones, of the one whose end to wait for. LINE_ANYBODY: of any of them (a limited lock is
+         * full). LINE_NOBODY: granted. */
+        long wait_for;
+};
+
+/* Judges a claim by those before it, who are sorted by their order. Each holds if all before it do, and
+ *   exclusive: if nobody is before it;
+ *   shared: if those before it share, and are fewer than its limit. */
+void line_judge(const struct contender *earlier, size_t count, const struct contender *claim, struct verdict *verdict);
+
+/* For qsort. */
+int line_compare(const void *a, const void *b);
+
+#endif

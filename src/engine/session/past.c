@@ -1,0 +1,223 @@
+/* past.c - see past.h. */
+#include "past.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "words.h"
+
+struct past_kept {
+        struct list listed;
+        struct past_line line; /* its texts are below */
+        char name[PAWL_NAME_MAX + 1];
+        char owner[PAWL_OWNER_MAX + 1];
+        char note[PAWL_NOTE_MAX + 1];
+};
+
+static void keep(struct past_kept *kept, const struct past_line *line)
+{
+        kept->line = *line;
+        snprintf(kept->name, sizeof(kept->name), "%s", line->name);
+        snprintf(kept->owner, sizeof(kept->owner), "%s", line->owner);
+        snprintf(kept->note, sizeof(kept->note), "%s", line->note);
+        kept->line.name = kept->name;
+        kept->line.owner = kept->owner;
+        kept->line.note = kept->note;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+void past_init(struct past *past)
+{
+        list_init(&past->lines);
+        past->count = 0;
+}
+
+static void drop(struct past *past, struct past_kept *kept)
+{
+        list_remove(&kept->listed);
+        past->count--;
+        free(kept);
+}
+
+void past_free(struct past *past)
+{
+        while (!list_empty(&past->lines))
+                drop(past, list_first(&past->lines, struct past_kept, listed));
+}
+
+static struct past_kept *begun(struct past *past, uint64_t token)
+{
+        for (struct list *at = past->lines.prev; at != &past->lines; at = at->prev) {
+                struct past_kept *kept = container_of(at, struct past_kept, listed);
+                if (kept->line.token == token)
+                        return kept;
+        }
+        return NULL;
+}
+
+void past_note(struct past *past, const struct past_line *line)
+{
+        struct past_kept *kept = line->how ? begun(past, line->token) : NULL;
+
+        if (kept) {
+                keep(kept, line);
+                return;
+        }
+        kept = malloc(sizeof(*kept));
+        if (!kept)
+                return;
+        keep(kept, line);
+        list_append(&past->lines, &kept->listed);
+        if (++past->count > PAST_LINES)
+                drop(past, list_first(&past->lines, struct past_kept, listed));
+}
+
+static size_t write_line(const struct past_line *line, char *out)
+{
+        char name[3 * PAWL_NAME_MAX + 1], owner[3 * PAWL_OWNER_MAX + 1], note[3 * PAWL_NOTE_MAX + 1];
+
+        words_encode(line->name, PAWL_NAME_MAX, name);
+        words_encode(line->owner, PAWL_OWNER_MAX, owner);
+        words_encode(line->note, PAWL_NOTE_MAX, note);
+        return (size_t)snprintf(out, PAST_LINE_MAX,
+                                "%" PRIu64 " %" PRIu32 " %" PRId64 " %" PRId64 " %" PRIu32 " %" PRIu32 " %s %s %s\n",
+                                line->token, line->how, line->since_ms, line->until_ms, line->mode, line->limit, name,
+                                owner, note);
+}
+
+char *past_write(struct past *past, size_t *size)
+{
+        char *text = past->count ? malloc(past->count * PAST_LINE_MAX) : NULL;
+
+        *size = 0;
+        if (!text)
+                return NULL;
+        while (!list_empty(&past->lines)) {
+                struct past_kept *kept = list_first(&past->lines, struct past_kept, listed);
+                *size += write_line(&kept->line, text + *size);
+                drop(past, kept);
+        }
+        return text;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+static bool read_line(const char *text, size_t size, struct past_kept *kept)
+{
+        struct words words = {.at = text, .end = text + size};
+        uint64_t numbers[6];
+        static const uint64_t most[6] = {INT64_MAX, PAWL_HOW_BROKEN, INT64_MAX, INT64_MAX, PAWL_SHARED, UINT32_MAX};
+
+        for (size_t i = 0; i < 6; i++) {
+                if (!words_number(&words, 10, most[i], &numbers[i]))
+                        return false;
+        }
+        if (!words_text(&words, PAWL_NAME_MAX, kept->name) || !words_text(&words, PAWL_OWNER_MAX, kept->owner) ||
+            !words_text(&words, PAWL_NOTE_MAX, kept->note))
+                return false;
+        kept->line = (struct past_line){.token = numbers[0],
+                                        .how = (uint32_t)numbers[1],
+                                        .since_ms = (int64_t)numbers[2],
+                                        .until_ms = (int64_t)numbers[3],
+                                        .mode = (uint32_t)numbers[4],
+                                        .limit = (uint32_t)numbers[5],
+                                        .name = kept->name,
+                                        .owner = kept->owner,
+                                        .note = kept->note};
+        return true;
+}
+
+static int add(struct past_view *view, const struct past_kept *kept)
+{
+        struct past_kept *copy;
+
+        if (view->count == view->room) {
+                size_t room = view->room ? 2 * view->room : 32;
+                struct past_kept **lines = realloc(view->lines, room * sizeof(struct past_kept *));
+                if (!lines)
+                        return PAWL_NO_MEMORY;
+                view->lines = lines;
+                view->room = room;
+        }
+        copy = malloc(sizeof(*copy));
+        if (!copy)
+                return PAWL_NO_MEMORY;
+        keep(copy, &kept->line);
+        view->lines[view->count++] = copy;
+        return PAWL_OK;
+}
+
+int past_read(struct past_view *view, const char *text, size_t size, const char *name)
+{
+        struct past_kept kept;
+        const char *end = text + size;
+
+        while (text < end) {
+                const char *stop = memchr(text, '\n', (size_t)(end - text));
+                size_t length = (size_t)((stop ? stop : end) - text);
+                if (read_line(text, length, &kept) && strcmp(kept.name, name) == 0 && add(view, &kept) != PAWL_OK)
+                        return PAWL_NO_MEMORY;
+                text += length + 1;
+        }
+        return PAWL_OK;
+}
+
+/* The latest first; of one token the end before its beginning. */
+static int latest_first(const void *a, const void *b)
+{
+        const struct past_line *one = &(*(struct past_kept *const *)a)->line,
+                               *other = &(*(struct past_kept *const *)b)->line;
+
+        if (one->token != other->token)
+                return one->token > other->token ? -1 : 1;
+        return (one->how == 0) - (other->how == 0);
+}
+
+static void tell(struct inquiry *inquiry, const struct past_line *line, int64_t until_ms)
+{
+        struct pawl_entry entry = {.name = line->name,
+                                   .owner = line->owner,
+                                   .note = line->note,
+                                   .token = line->token,
+                                   .since_ms = line->since_ms,
+                                   .until_ms = line->how ? line->until_ms : until_ms,
+                                   .role = PAWL_ROLE_PAST,
+                                   .how = line->how ? line->how : PAWL_HOW_EXPIRED,
+                                   .mode = line->mode,
+                                   .max_holders = line->limit};
+
+        if (entry.until_ms < entry.since_ms)
+                entry.until_ms = entry.since_ms;
+        inquiry->entry(inquiry, &entry);
+}
+
+void past_tell(struct past_view *view, struct inquiry *inquiry, bool (*holds)(void *arg, uint64_t token), void *arg,
+               int64_t now_ms)
+{
+        uint64_t last = 0;
+        int64_t next_since = now_ms; /* when the one after it began: by then it had ended */
+
+        if (view->count)
+                qsort(view->lines, view->count, sizeof(struct past_kept *), latest_first);
+        for (size_t i = 0; i < view->count; i++) {
+                const struct past_line *line = &view->lines[i]->line;
+                if (line->token == last)
+                        continue;
+                last = line->token;
+                if (!(line->how == 0 && holds(arg, line->token)))
+                        tell(inquiry, line, next_since);
+                next_since = line->since_ms;
+        }
+        past_view_free(view);
+}
+
+void past_view_free(struct past_view *view)
+{
+        for (size_t i = 0; i < view->count; i++)
+                free(view->lines[i]);
+        free(view->lines);
+        *view = (struct past_view){0};
+}

@@ -1,0 +1,69 @@
+/* record.c - see record.h. */
+#include "record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../base/name.h"
+#include "words.h"
+
+size_t record_write(const struct claim *claim, uint64_t client, const char *owner, int64_t since_ms, bool holds,
+                    char *out)
+{
+        char who[3 * PAWL_OWNER_MAX + 1], note[3 * PAWL_NOTE_MAX + 1];
+        const char *flags = claim->detached && holds ? "dh" : claim->detached ? "d" : holds ? "h" : "-";
+        int length;
+
+        words_encode(owner, PAWL_OWNER_MAX, who);
+        words_encode(claim->note, PAWL_NOTE_MAX, note);
+        length =
+                snprintf(out, RECORD_MAX + 1,
+                         "pawl1 %016" PRIx64 " %" PRId64 " %" PRId64 " %c %" PRIu32 " %s %" PRIu64 " %" PRId64 " %s %s",
+                         client, claim->ttl / MS, claim->delay / MS, claim->mode == PAWL_SHARED ? 's' : 'x',
+                         claim->max_holders, flags, claim->age, since_ms, who, note);
+        return (size_t)length;
+}
+
+static bool read_mode(struct words *words, uint32_t *mode)
+{
+        const char *word;
+        size_t length;
+
+        if (!words_next(words, &word, &length) || length != 1 || (*word != 's' && *word != 'x'))
+                return false;
+        *mode = *word == 's' ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        return true;
+}
+
+static bool read_flags(struct words *words, struct record *record)
+{
+        const char *word;
+        size_t length;
+
+        if (!words_next(words, &word, &length))
+                return false;
+        record->detached = memchr(word, 'd', length) != NULL;
+        record->holds = memchr(word, 'h', length) != NULL;
+        return true;
+}
+
+bool record_read(const char *text, size_t size, struct record *record)
+{
+        struct words words = {.at = text, .end = text + size};
+        uint64_t limit, ttl, delay, since;
+
+        memset(record, 0, sizeof(*record));
+        if (!words_is(&words, "pawl1") || !words_number(&words, 16, UINT64_MAX, &record->client) ||
+            !words_number(&words, 10, INT64_MAX / MS, &ttl) || !words_number(&words, 10, INT64_MAX / MS, &delay) ||
+            !read_mode(&words, &record->mode) || !words_number(&words, 10, UINT32_MAX, &limit) ||
+            !read_flags(&words, record) || !words_number(&words, 10, UINT64_MAX, &record->age) ||
+            !words_number(&words, 10, INT64_MAX, &since) || !words_text(&words, PAWL_OWNER_MAX, record->owner) ||
+            !words_text(&words, PAWL_NOTE_MAX, record->note))
+                return false;
+        record->limit = (uint32_t)limit;
+        record->ttl_ms = (int64_t)ttl;
+        record->delay_ms = (int64_t)delay;
+        record->since_ms = (int64_t)since;
+        return true;
+}
