@@ -146,7 +146,8 @@ void jute_put_set_data(struct jute_out *out, const char *path, const void *data,
 /* setWatches is a long (the last zxid seen) and three vectors of paths: on data, on existence, on children. */
 void jute_put_count(struct jute_out *out, size_t count);
 
-/* One operation of a multi: its header; its body follows. jute_end_ops is behind the last. */
+/* One operation of a multi: its header; its body follows. jute_end_ops is behind the last. A create2 in a multi is taken for a
+ * create, whose answer has no stat (3.8): the node's czxid is the reply's zxid. */
 void jute_begin_op(struct jute_out *out, enum zk_op op);
 void jute_end_ops(struct jute_out *out);
 
