@@ -1,0 +1,379 @@
+/* etcd.h - the engine for an etcd cluster: what its files share. NOTES.md tells the protocol.
+ *
+ *   etcd_open.c     the URL, and the ops table
+ *   grpc.c          one HTTP/2 connection: calls and streams
+ *   etcd_channel.c  the connection to one of the endpoints; requests that outlive it; watches
+ *   etcd_key.c      how keys are written and read
+ *   etcd_term.c     leases of the store, kept alive on one stream
+ *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
+ *   etcd_wait.c     claims that wait: for one of our own, or for a key to be deleted
+ *   etcd_delay.c    lock-delay: markers beside the line
+ *   etcd_news.c     the mailbox: broken, asked
+ *   etcd_past.c     past owners
+ *   etcd_inspect.c  list, show, history, break, ask
+ *   etcd_lease.c    leases as words
+ *   etcd_examine.c  what pawl doctor asks, and init
+ *
+ * Keys, with PREFIX as the URL has it and NAME percent-encoded:
+ *
+ *   PREFIX NAME / <lease, hex> - <uid, 32 hex> [-flags]    a claim; flags: s (shared), sN (shared, at most N hold)
+ *   PREFIX NAME / <lease, hex>                             etcdctl lock, Go's Mutex: an exclusive claim of somebody else
+ *   PREFIX .pawl/base                                      how many times the store was restored: init --force
+ *   PREFIX .pawl/delay/ NAME / <uid, 32 hex>               a marker (etcd_delay.c)
+ *   PREFIX .pawl/mail/ <client, 16 hex>                    a mailbox (etcd_news.c)
+ *   PREFIX .pawl/past/ ...                                 past owners (etcd_past.c) */
+#ifndef PAWL_ETCD_H
+#define PAWL_ETCD_H
+
+#include "../../base/list.h"
+#include "../../base/name.h"
+#include "../../base/table.h"
+#include "../../base/uid.h"
+#include "../../net/net.h"
+#include "../engine.h"
+#include "../session/line.h"
+#include "../session/past.h"
+#include "../session/record.h"
+#include "../session/term.h"
+#include "engine/etcd/etcd.pb-c.h" /* made from etcd.proto at build time: Pb__TxnRequest, ... */
+#include "grpc.h"
+
+struct etcd;
+struct etcd_channel;
+struct etcd_ask;
+struct etcd_watch;
+struct etcd_term;
+struct etcd_part;
+struct etcd_flight; /* etcd_channel.c: one call under way */
+struct etcd_wait;   /* etcd_wait.c */
+struct etcd_marker; /* etcd_delay.c */
+
+/* ---- the channel: requests and watches that outlive a connection ------------------------------------------------- */
+
+/* What kind of request it is: one constant for each. */
+struct etcd_method {
+        const char *path; /* "/etcdserverpb.KV/Txn" */
+        const ProtobufCMessageDescriptor *reply;
+        /* Builds the request on its stack and gives it to grpc_write. Called for every attempt, perhaps in a later turn. */
+        void (*write)(struct etcd_ask *ask, struct grpc_out *out);
+        /* Exactly once, in a later turn of the loop: with the reply, which lasts for the call; or with NULL and why. */
+        void (*answered)(struct etcd_ask *ask, const ProtobufCMessage *reply, const struct pawl_why *why);
+};
+
+/* One request, embedded in whoever asks. It is sent again, on another connection, when nobody knows what became of it, so
+ * every request must bear to be done twice; answered with an error when its time is up, or when asking again cannot help. */
+struct etcd_ask {
+        struct list listed; /* in channel->parked or channel->sent; else to itself: not under way */
+        const struct etcd_method *method;
+        struct etcd_flight *flight; /* while it is sent */
+        int64_t sent_at;            /* of the attempt that was answered: before its bytes left */
+        int64_t until;              /* it is not sent again after this */
+        uint16_t tries;             /* how many times it was sent: after the second an earlier one may have been done */
+        bool patient;               /* waits for a server to come back; else it fails when none can be reached */
+        bool early;                 /* the channel's own: sent before the channel is ready */
+        uint8_t status;             /* gRPC's, if it was answered with an error */
+};
+
+/* Init once, then ask any number of times, one after the other. until: loop time. */
+void ask_init(struct etcd_ask *ask);
+void channel_ask(struct etcd_channel *channel, struct etcd_ask *ask, const struct etcd_method *method, int64_t until);
+/* The asker goes away, or does not care any longer. Also for one that is not under way. */
+void channel_forget(struct etcd_channel *channel, struct etcd_ask *ask);
+static inline bool ask_busy(const struct etcd_ask *ask)
+{
+        return !list_empty(&ask->listed);
+}
+
+/* A standing watch, embedded in whoever wants to know. Deletions only, or puts too. It is made again on the next connection,
+ * and when the store cancelled it (compaction): ready is told each time, and what happened before that is to be read. */
+struct etcd_watch {
+        struct list listed; /* in channel->watches */
+        struct link link;   /* in channel->watch_ids, by id */
+        int64_t id;
+        /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
+        size_t (*key)(const struct etcd_watch *watch, char *key);
+        void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */
+        void (*fired)(struct etcd_watch *watch, const Pb__Event *event);
+        bool prefix; /* all keys that begin so */
+        bool puts;   /* else deletions only */
+        bool stands;
+};
+void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch);
+void watch_end(struct etcd_channel *channel, struct etcd_watch *watch); /* also of one that was not begun but zeroed */
+static inline bool watch_begun(const struct etcd_watch *watch)
+{
+        return watch->id != 0;
+}
+
+struct etcd_endpoint {
+        char *host, *where; /* where: for sentences, host:port */
+        uint16_t port;
+};
+
+/*   DOWN --> CONNECTING --> AUTHENTICATING --> GREETING --> READY
+ *    ^            |               |               |          |
+ *    '------------+---------------+---------------+----------'   the next endpoint; after a round of all a pause */
+enum channel_state { CHANNEL_DOWN, CHANNEL_CONNECTING, CHANNEL_AUTHENTICATING, CHANNEL_GREETING, CHANNEL_READY };
+
+struct etcd_channel {
+        struct grpc grpc;
+        struct net_target target; /* of the endpoint in use */
+        struct etcd *etcd;
+        struct etcd_endpoint *endpoints; /* in random order */
+        size_t endpoint_count, endpoint;
+        size_t failed; /* endpoints that could not be reached, one after the other */
+        enum channel_state state;
+        struct list parked; /* asks, to be sent when it is ready */
+        struct list sent;   /* asks, the oldest first */
+        struct list spare;  /* flights */
+        struct list watches;
+        struct table watch_ids;
+        int64_t last_watch_id;
+        struct grpc_stream watching;  /* all watches */
+        struct grpc_stream keeping;   /* all keep-alives */
+        struct etcd_ask authenticate; /* who we are, to get a token */
+        struct etcd_ask greet;        /* the base of our numbers */
+        struct etcd_ask status;       /* which version it is */
+        int64_t token_at;             /* when the token in use was asked for; INT64_MIN: there is none */
+        int64_t lost_at;              /* when a connection that was ready was lost */
+        struct timer overdue;         /* are calls answered, is the time of parked ones up? */
+        struct timer again;           /* connect again */
+        struct net_backoff backoff;
+        struct pawl_why why; /* why it is not ready */
+        bool ever;           /* it was ready once */
+        bool closed;         /* no more */
+};
+
+int channel_init(struct etcd_channel *channel, struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
+void channel_close(struct etcd_channel *channel);
+/* Makes sure that it is connected, or being connected. */
+void channel_want(struct etcd_channel *channel);
+static inline bool channel_ready(const struct etcd_channel *channel)
+{
+        return channel->state == CHANNEL_READY;
+}
+/* Sends a keep-alive for a lease on its stream; the answer comes to term_kept. False: it could not be sent. */
+bool channel_keep(struct etcd_channel *channel, int64_t lease);
+
+/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+        ETCD_PREFIX_MAX = 200,
+        ETCD_KEY_MAX = ETCD_PREFIX_MAX + NAME_ENCODED_MAX + 128, /* of any key of ours */
+};
+
+/* All write without a NUL and return the length. */
+size_t key_of_line(const struct etcd *etcd, const char *name, size_t length, char *key); /* PREFIX NAME / */
+size_t key_of_claim(const struct etcd_part *part, char *key);
+size_t key_of_marker(const struct etcd *etcd, const struct claim *claim, char *key);
+size_t key_of_markers(const struct etcd *etcd, const char *name, size_t length, char *key); /* .pawl/delay/NAME/ */
+size_t key_of_ours(const struct etcd *etcd, const char *rest, char *key);                   /* PREFIX .pawl/ rest */
+/* The key behind the last that begins with prefix: for range_end. Writes at most length bytes. */
+size_t key_after_prefix(const char *prefix, size_t length, char *key);
+/* What a key behind PREFIX NAME / says. lease 0: none. A key that we did not write is an exclusive claim without a uid. */
+void key_read(const char *rest, size_t length, struct contender *contender, int64_t *lease);
+/* Splits PREFIX NAME / rest. False: it is not a claim's key, but one of .pawl/ or nobody knows whose. */
+bool key_split(const struct etcd *etcd, const ProtobufCBinaryData *key, char *name, size_t *name_length,
+               const char **rest, size_t *rest_length);
+/* A request for a range: of one key, or of all that begin with it. The room is the caller's: ETCD_KEY_MAX bytes each. */
+static inline ProtobufCBinaryData bytes_of(char *bytes, size_t length)
+{
+        return (ProtobufCBinaryData){.len = length, .data = (uint8_t *)bytes};
+}
+
+/* ---- terms: leases of the store ------------------------------------------------------------------------------------ */
+
+/*   ASKED --> ALIVE --> OVER
+ *     '--------------> (refused: its claims are) */
+enum term_state { TERM_ASKED, TERM_ALIVE, TERM_OVER };
+
+/* A lease of etcd. Claims of the same ttl share one; a detached claim has its own, which nobody keeps alive. */
+struct etcd_term {
+        struct list listed; /* in etcd->terms */
+        struct etcd *etcd;
+        struct etcd_ask ask;   /* LeaseGrant; later LeaseRevoke */
+        struct etcd_ask look;  /* LeaseTimeToLive: which keys are there? */
+        struct term_time time; /* length: without the slack */
+        struct list parts;     /* claims, and those that wait for it to begin: etcd_part.termed */
+        struct list users;     /* etcd_tenant: others that hang a key on it */
+        struct timer timer;    /* keep it alive; give it up */
+        int64_t lease;         /* its id: ours to choose */
+        int64_t seconds;       /* what is asked for, slack included */
+        int64_t kept_at;       /* when the keep-alive that is under way was sent; 0: none */
+        int64_t looked_at;     /* when the look that is under way was sent */
+        int64_t idle_at;       /* since when nobody uses it */
+        size_t count;          /* of parts and users */
+        size_t wanted;         /* renewals that wait for the next keep-alive */
+        enum term_state state;
+        bool own; /* of one detached claim: not shared, not kept alive */
+};
+
+/* Somebody who keeps a key on a term (a mailbox, a marker), embedded. */
+struct etcd_tenant {
+        struct list listed; /* in term->users */
+        struct etcd_term *term;
+        void (*begun)(struct etcd_tenant *tenant); /* the term is alive: hang your key on it */
+        void (*over)(struct etcd_tenant *tenant,
+                     const struct pawl_why *why); /* it is not, and the key is gone; left already */
+};
+/* Takes a place on a term for this ttl, shared. begun is told in this call if it is alive. PAWL_OK or PAWL_NO_MEMORY. */
+int term_rent(struct etcd *etcd, struct etcd_tenant *tenant, int64_t ttl);
+void term_leave(struct etcd_tenant *tenant); /* also one that is on none */
+static inline bool term_alive(const struct etcd_term *term)
+{
+        return term && term->state == TERM_ALIVE;
+}
+
+/* Puts a claim on a term, shared or its own if it is detached: then, or when the term is alive, claim_termed is told; or
+ * claim_unterm if there is none to be had, or when it is over. PAWL_OK or PAWL_NO_MEMORY. */
+int term_join(struct etcd *etcd, struct etcd_part *part);
+void term_part(struct etcd_part *part); /* leaves it */
+/* A term for a lease that exists, of a detached claim that was adopted (etcd_lease.c). NULL: no memory. extended_at: since
+ * when its whole ttl counts. */
+struct etcd_term *term_adopt(struct etcd *etcd, struct etcd_part *part, int64_t lease, const struct term_time *time);
+/* Forgets the term of a detached claim without touching the store (etcd_lease.c). */
+void term_drop(struct etcd_term *term);
+/* Sends a keep-alive unless one is under way; claims that wait for it are told. */
+void term_keep(struct etcd_term *term);
+void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl);     /* told by the channel */
+void term_end(struct etcd_term *term, const struct pawl_why *why); /* the store has ended it */
+void terms_up(struct etcd *etcd);
+void terms_down(struct etcd *etcd); /* what was under way on the stream is not answered any more */
+void terms_free(struct etcd *etcd);
+
+/* ---- claims -------------------------------------------------------------------------------------------------------- */
+
+/*   TERMING --> ENTERING --> HELD --> RELEASING --> (released)
+ *      ^            |          ^
+ *      |            '-> WAITING <--> LOOKING
+ *      |                   |
+ *      '-------------------'   its term is over, or its key is gone: in again, at the end of the line
+ *   all before HELD --> LEAVING --> (refused);  ADOPTING: a lease by its word (etcd_lease.c) */
+enum part_state {
+        PART_TERMING,
+        PART_ENTERING,
+        PART_WAITING,
+        PART_LOOKING,
+        PART_HELD,
+        PART_RELEASING,
+        PART_LEAVING,
+        PART_ADOPTING
+};
+
+/* The engine's part of a claim. At most one request of a claim is under way, so that none overtakes another. */
+struct etcd_part {
+        struct etcd_ask ask;
+        struct link link;   /* in etcd->claims, by uid */
+        struct list termed; /* in term->parts */
+        struct claim *claim;
+        struct etcd *etcd;
+        struct etcd_term *term;
+        struct etcd_marker *marker; /* lock-delay (etcd_delay.c), or NULL */
+        struct etcd_wait *wait;     /* while it waits: for whom (etcd_wait.c) */
+        struct etcd_wait *behind;   /* the first of our own that wait for this one */
+        uint64_t order;             /* its key's create_revision; 0: not known to be there */
+        int64_t since;              /* tried since; held since */
+        uint8_t state;              /* enum part_state */
+        uint8_t code;               /* of a refusal that waits for its key to be deleted: -code */
+        bool known;                 /* to the engine: from acquire until it is told */
+        bool cancelled;             /* when the answer is there */
+        bool renewing;              /* told at the next keep-alive */
+};
+
+void claim_acquire(struct engine *engine, struct claim *claim);
+void claim_cancel(struct engine *engine, struct claim *claim);
+void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
+void claim_release(struct engine *engine, struct claim *claim);
+
+/* Takes a claim in hand; takes it out of everything: the engine has forgotten it. */
+void claim_know(struct etcd *etcd, struct claim *claim);
+void claim_forget(struct etcd_part *part);
+struct etcd_part *claim_find(struct etcd *etcd, const uint64_t uid[2]); /* NULL: not one of ours */
+/* Tells the core; of those that end the claim it is forgotten first. */
+void claim_told(struct etcd_part *part, int64_t sent_at); /* granted: order is its number */
+void claim_refuse(struct etcd_part *part, int code, const char *why);
+void claim_gone(struct etcd_part *part, int reason); /* a held one; its key is gone: see enum pawl_reason */
+void claim_asked(struct etcd_part *part);            /* somebody asks a held one to yield */
+/* By its term: alive, or not to be had, or over. */
+void claim_termed(struct etcd_part *part);
+void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive);
+void claim_renewed(struct etcd_part *part, int code);
+
+uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision); /* with the base */
+
+/* ---- waiting (etcd_wait.c) ------------------------------------------------------------------------------------------ */
+
+void wait_look(struct etcd_part *part);                              /* may it be granted now? */
+void wait_behind(struct etcd_part *part, struct etcd_part *blocker); /* until that one has left the line */
+void wait_end(struct etcd_part *part);             /* it does not wait any more, for whatever reason */
+void wait_left(struct etcd_part *part, bool held); /* a claim of ours has left the line: those behind it look */
+
+/* ---- lock-delay (etcd_delay.c) -------------------------------------------------------------------------------------- */
+
+void delay_free(struct etcd *etcd);
+
+/* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------------ */
+
+/* A claim was granted. The mailbox is made when one has been held for 50 ms, or somebody waits behind us. Cheap: it is
+ * called for every grant. */
+void news_held(struct etcd_part *part);
+void news_free(struct etcd *etcd);
+
+/* Remembers a beginning (at the grant) and an end (enum pawl_how); written to the store in a while. Both cheap. */
+void history_began(const struct etcd_part *part);
+void history_ended(const struct etcd_part *part, uint32_t how);
+void history_free(struct etcd *etcd); /* writes what is left, if that is possible without waiting */
+
+extern const struct engine_inspect etcd_inspect;
+void inspect_free(struct etcd *etcd);
+
+extern const struct engine_leases etcd_leases;
+/* The answer of an adoption is handled in etcd_lease.c: claim_know, ADOPTING, channel_ask(part->ask), then term_adopt and
+ * claim_told, or claim_refuse. A cancel sets part->cancelled. */
+
+/* Of the inspect table: doctor and init. forget: false if it is not one of these. */
+void examine_begin(struct engine *engine, struct inquiry *inquiry);
+void examine_init(struct engine *engine, struct inquiry *inquiry);
+bool examine_forget(struct etcd *etcd, const struct inquiry *inquiry);
+void examine_free(struct etcd *etcd);
+
+/* ---- the engine ------------------------------------------------------------------------------------------------------ */
+
+struct etcd {
+        struct engine engine; /* first */
+        struct etcd_channel channel;
+        struct net_tls *tls;
+        char *user, *password, *prefix;
+        char *where; /* all endpoints, for sentences */
+        size_t prefix_length;
+        uint64_t client; /* who we are: a random number */
+        int64_t timeout, slack;
+        bool history;        /* past owners are remembered */
+        bool based;          /* base was read on this connection */
+        uint64_t base;       /* how many times the store was restored */
+        int64_t revision;    /* the highest that was seen: it never goes back */
+        struct table claims; /* struct etcd_part, by uid */
+        struct table lines;  /* names on which a claim of ours waits (etcd_wait.c) */
+        struct list terms;
+        struct list markers;    /* etcd_delay.c */
+        struct etcd_news *news; /* etcd_news.c; NULL: no mailbox yet */
+        struct past past;       /* etcd_past.c */
+        struct etcd_history *history_state;
+        struct list questions;    /* etcd_inspect.c */
+        struct list examinations; /* etcd_examine.c */
+};
+
+static inline struct etcd *etcd_of(struct engine *engine)
+{
+        return (struct etcd *)(void *)engine;
+}
+static inline struct etcd_part *part_of(const struct claim *claim)
+{
+        return claim->part;
+}
+static inline int64_t etcd_now(const struct etcd *etcd)
+{
+        return loop_now(etcd->engine.host->loop);
+}
+
+#endif
