@@ -1,0 +1,394 @@
+/* zk.h - the engine for ZooKeeper: what its files share. NOTES.md tells the protocol, jute.h has its records.
+ *
+ *   zk_open.c     the URL, names and paths, and the ops table
+ *   zk_session.c  a session and its connection: requests out, answers in; heartbeat; coming back, or having expired
+ *   zk_claim.c    acquire, cancel, renew, release: one flight of a claim at a time
+ *   zk_wait.c     claims that wait: what they watch, and what wakes them
+ *   zk_delay.c    lock-delay: markers beside the line
+ *   zk_ghost.c    nodes that were given up without an answer, to be deleted behind the caller
+ *   zk_news.c     the mailbox of a client: it is asked to yield, or cut off
+ *   zk_inspect.c  list, show, break, ask; zk_past.c: history; zk_examine.c: doctor, init
+ *   zk_lease.c    leases as words */
+#ifndef PAWL_ZK_H
+#define PAWL_ZK_H
+
+#include "../../base/list.h"
+#include "../../base/name.h"
+#include "../../base/table.h"
+#include "../../base/uid.h"
+#include "../../net/net.h"
+#include "../engine.h"
+#include "../session/line.h"
+#include "../session/record.h"
+#include "../session/term.h"
+#include "jute.h"
+
+struct zk;
+struct zk_session;
+struct zk_part;
+
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
+
+/* A flight: one request, or several in a row which are sent together and answered in their order. Embedded in whoever asks.
+ * answered is called once for each answer; ask->left says how many are still to come behind this one. If the connection is
+ * lost it is called once with ZK_CONNECTION_LOSS for all that are still missing, and left is 0: nobody knows what the server did
+ * of them; session->why says why. reply stands behind the header; NULL if there is an error. */
+struct zk_ask {
+        struct list listed; /* in session->asked */
+        int64_t sent_at;    /* when its bytes were written: before they left */
+        void (*answered)(struct zk_ask *ask, int error, struct jute_in *reply);
+        int32_t xid; /* of the next answer */
+        uint16_t left;
+        uint16_t proves; /* bits, the next answer's first: it is a write, which proves that the session stands */
+};
+static inline void zk_ask_init(struct zk_ask *ask, void (*answered)(struct zk_ask *, int, struct jute_in *))
+{
+        *ask = (struct zk_ask){.answered = answered};
+        list_init(&ask->listed);
+}
+static inline bool zk_asked(const struct zk_ask *ask)
+{
+        return !list_empty(&ask->listed);
+}
+
+/* Writing a flight. ask->answered is set, and it is not under way. Nothing of it can fail before zk_send says so:
+ *
+ *   out = zk_begin(session, &part->ask, 2 * ZK_REQUEST_ROOM);
+ *   zk_request(session, ZK_DELETE);
+ *   jute_put_path_version(out, path, -1);
+ *   zk_request(session, ZK_EXISTS);
+ *   jute_put_path_watch(out, other, false);
+ *   code = zk_send(session);
+ *
+ * zk_send: PAWL_OK; or PAWL_UNREACHABLE (it is not connected) or PAWL_NO_MEMORY, and it was not asked. room: for all of it. */
+struct jute_out *zk_begin(struct zk_session *session, struct zk_ask *ask, size_t room);
+void zk_request(struct zk_session *session, enum zk_op op);
+int zk_send(struct zk_session *session);
+/* The asker goes away: its answers will be dropped. Nothing happens if it is not under way. */
+void zk_forget(struct zk_session *session, struct zk_ask *ask);
+
+/* For one request with a path and a record's data. */
+enum {
+        ZK_CHROOT_MAX = 512,
+        ZK_PATH_MAX = ZK_CHROOT_MAX + NAME_ENCODED_MAX + 160,
+        ZK_REQUEST_ROOM = ZK_PATH_MAX + RECORD_MAX + 160
+};
+
+/* Waits for one event at a path, on one connection. Add it before the request that sets it at the server is sent (getData,
+ * getChildren2 or exists with watch); remove it if that says that there is no such node. fired is called once: with the event's
+ * type, and then it is removed; or with ZK_EVENT_SESSION: the connection was lost, and the watch with it: look again when the
+ * session is back. */
+struct zk_watch {
+        struct link link; /* in session->watches, by path */
+        struct list listed;
+        const char *path; /* borrowed while it is added */
+        size_t length;
+        void (*fired)(struct zk_watch *watch, int type);
+};
+void zk_watch_add(struct zk_session *session, struct zk_watch *watch);
+void zk_watch_remove(struct zk_session *session, struct zk_watch *watch); /* also if it is not added, but zeroed */
+
+/* ---- sessions -------------------------------------------------------------------------------------------------- */
+
+/*   DOWN --> CONNECTING --> GREETING --> CONNECTED     GREETING: the session is opened or taken up again, we authenticate, and
+ *     ^           |            |            |            the namespace's number is read
+ *     '-----------+------------+------------'
+ *                              '--> EXPIRED             the server has forgotten it: everything on it is gone; freed soon */
+enum zk_session_state { ZK_DOWN, ZK_CONNECTING, ZK_GREETING, ZK_CONNECTED, ZK_EXPIRED };
+
+/* What a session is for. */
+enum zk_session_kind {
+        ZK_SHARED, /* by all claims of one ttl; kept alive while there are any, closed when idle */
+        ZK_OWN,    /* of one detached claim: not kept alive, not closed when we go */
+        ZK_MARKERS /* of the markers of lock-delays: kept alive with the session of the claims */
+};
+
+struct zk_session {
+        struct net net; /* first */
+        struct net_target target;
+        struct zk *zk;
+        struct list listed;   /* in zk->sessions */
+        struct list asked;    /* in the order of their answers */
+        struct list renewals; /* parts that wait for the next beat */
+        struct list watching;
+        struct table watches;
+        struct timer timer; /* heartbeat, overdue answers, being idle */
+        struct timer again; /* connect again */
+        struct net_backoff backoff;
+        struct zk_ask greeting, beat;
+        struct jute_out out; /* of the flight being written */
+        struct zk_ask *asking;
+        size_t packet; /* where its last request begins */
+        char *in;      /* a part of an answer */
+        size_t in_size, in_room;
+        int64_t id; /* 0: not opened yet */
+        char password[ZK_PASSWORD_SIZE];
+        int64_t last_zxid;
+        int64_t wanted_ms; /* the timeout that is asked for */
+        int64_t timeout;   /* what the server granted; ns */
+        struct term_time time;
+        int64_t used_at; /* when it was last used, if users is 0 */
+        int64_t lost_at; /* when it was last connected */
+        int64_t sent_at; /* when the last bytes were sent: pings count */
+        size_t users;    /* claims, markers: it is not idle */
+        size_t asks;     /* under way */
+        size_t server;   /* in zk->servers */
+        uint32_t round;  /* servers tried since the last that answered */
+        int32_t xid;
+        uint8_t state, kind;
+        bool hearing;        /* in heard: what is written goes out behind it */
+        bool ever;           /* it was connected before */
+        bool met;            /* a server answered the last attempt, whatever it said */
+        bool freed;          /* when nothing needs it any more */
+        struct pawl_why why; /* why it is not connected */
+};
+
+/* The session for claims of this ttl, connected or being connected; NULL: no memory. extra: beside the slack. Each that is found
+ * is used (users++); give it back with zk_session_unuse. */
+struct zk_session *zk_session_find(struct zk *zk, int64_t ttl, enum zk_session_kind kind);
+/* One with this id and password, being connected: a detached lease that is taken up. Used by the caller. */
+struct zk_session *zk_session_resume(struct zk *zk, int64_t id, const char password[ZK_PASSWORD_SIZE], int64_t ttl);
+void zk_session_use(struct zk_session *session);
+/* The last user of a ZK_OWN session closes it; others are closed when they have been idle for a while. */
+void zk_session_unuse(struct zk_session *session);
+/* Lets go of a ZK_OWN session without closing it: it lives on until its time is over. Its only user is the caller. */
+void zk_session_drop(struct zk_session *session);
+/* A connected session for what is not a claim's; or NULL, and one is being connected: zk_up or zk_not_up will be called. */
+struct zk_session *zk_any_session(struct zk *zk);
+/* Sends a heartbeat now, unless one is under way. */
+void zk_beat(struct zk_session *session);
+/* From when a lease of ttl on this session may count, now. */
+static inline int64_t zk_counts_from(const struct zk_session *session, int64_t ttl)
+{
+        return term_counts_from(&session->time, loop_now(session->net.loop), ttl);
+}
+void zk_sessions_close(struct zk *zk);
+/* Nothing will change by trying again. */
+static inline bool zk_is_final(const struct pawl_why *why)
+{
+        return why->code == PAWL_DENIED || why->code == PAWL_UNSUPPORTED || why->code == PAWL_INVALID ||
+               why->code == PAWL_NOT_FOUND || why->code == PAWL_CORRUPT;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------------------------- */
+
+/*   PARKED --> ASKING --> [MARKING] --> HELD --> RELEASING --> (released)
+ *     ^         | ^ '--> WAITING --> LOOKING --> ...
+ *     |         v |
+ *     |        MAKING                                   the container above it is made
+ *     '--- from all that ask, when the connection is lost: asked again, which is safe; LOOKING finds what was made
+ *   all before HELD --> CANCELLING --> (refused)
+ *   ADOPTING --> HELD                                   a lease is taken up: zk_lease.c */
+enum zk_claim_state {
+        ZK_PARKED,
+        ZK_ASKING,
+        ZK_MAKING,
+        ZK_FINDING, /* is the node that was asked for there? */
+        ZK_LOOKING,
+        ZK_WATCHING,
+        ZK_WAITING,
+        ZK_MARKING,
+        ZK_HELD,
+        ZK_RELEASING,
+        ZK_CANCELLING,
+        ZK_ADOPTING
+};
+
+struct zk_wait;
+struct zk_delay;
+
+/* The engine's part of a claim. At most one flight of a claim is under way, so that none overtakes another. */
+struct zk_part {
+        struct zk_ask ask;
+        struct list listed;    /* zk->parked, session->renewals, or the followers of the claim it waits for */
+        struct list followers; /* claims of this client that wait for the end of this one */
+        struct link link;      /* in zk->claims, by uid */
+        struct claim *claim;
+        struct zk *zk;
+        struct zk_session *session;
+        int64_t token;    /* its node's czxid, before anything is added; 0: not known */
+        int64_t until;    /* asking: since when; releasing: afterwards it is told as in doubt */
+        int64_t since_ms; /* wall clock: asked for, then granted */
+        struct zk_wait *wait;
+        struct zk_delay *delay;
+        int32_t number; /* of its node in the line */
+        int32_t heir;   /* releasing: the number of the follower that is asked about in the same flight */
+        uint8_t state;  /* enum zk_claim_state */
+        uint8_t want;   /* what to do when it is parked */
+        uint8_t tries;
+        bool known : 1;     /* to the engine: from acquire until it is told */
+        bool made : 1;      /* its node was made, and its number is known */
+        bool doubtful : 1;  /* a flight of it was lost: its node may be there, or not */
+        bool cancelled : 1; /* when the answer is there */
+        bool heired : 1;
+        bool renewing : 1;
+        bool ended : 1; /* released, and the release may have been done by a lost flight */
+};
+
+static inline struct zk_part *zk_part_of(const struct claim *claim)
+{
+        return claim->part;
+}
+struct zk_part *zk_claim_find(struct zk *zk, const uint64_t uid[2]);
+/* Takes a claim in hand, with no session yet; forgets it: its session is given back too. */
+void zk_claim_know(struct zk *zk, struct claim *claim);
+void zk_claim_forget(struct zk_part *part);
+/* Does want as soon as its session is connected (ADOPTING: lease_ask). */
+void zk_claim_park(struct zk_part *part, enum zk_claim_state want);
+/* Tells, and the engine has forgotten it, or holds it. */
+void zk_claim_grant(struct zk_part *part);
+void zk_claim_refuse(struct zk_part *part, int code, const char *why);
+void zk_claim_gone(struct zk_part *part, int reason); /* of a held one: its node is not there any more */
+void zk_claim_asked(struct zk_part *part);
+/* Whether a claim whose session is not there should be given up; told as refused if so. */
+void zk_claim_acquire(struct engine *engine, struct claim *claim);
+void zk_claim_cancel(struct engine *engine, struct claim *claim);
+void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
+void zk_claim_release(struct engine *engine, struct claim *claim);
+/* zk_session.c tells: it is connected; it is not, or the attempt to connect it has failed; it has expired; the beat is answered. */
+void zk_claims_up(struct zk_session *session);
+void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
+void zk_claims_expired(struct zk_session *session);
+void zk_claims_beat(struct zk_session *session, int code);
+
+/* zk_wait.c: judges a line by the names of its children (getChildren2), and lets the claim hold or wait. */
+void zk_line_look(struct zk_part *part, struct jute_in *children);
+/* Waits no longer, for whatever reason. */
+void zk_wait_end(struct zk_part *part);
+/* The claim's node is gone from the line. clean: it held the lock and gave it back. */
+void zk_followers_told(struct zk_part *part, bool clean);
+/* Looks at the line once more. */
+void zk_claim_look(struct zk_part *part);
+
+/* zk_delay.c */
+void zk_delay_mark(struct zk_part *part);        /* makes the marker, then grants */
+bool zk_delay_is_marker(struct jute_text child); /* _d_... */
+void zk_delay_end(struct zk_part *part,
+                  bool clean); /* clean: the marker is deleted with the node, else after the delay */
+void zk_delay_path(const struct zk_part *part, char *path);
+void zk_delays_up(struct zk_session *session);
+void zk_delays_expired(struct zk_session *session);
+void zk_delays_free(struct zk *zk);
+
+/* zk_ghost.c: deletes the part's node behind the caller. Without memory the session has to do it. */
+void zk_ghost_of(const struct zk_part *part);
+void zk_ghosts_up(struct zk_session *session);
+void zk_ghosts_expired(struct zk_session *session);
+void zk_ghosts_free(struct zk *zk);
+
+/* ---- the engine ------------------------------------------------------------------------------------------------ */
+
+struct zk_server {
+        char *host;
+        uint16_t port;
+};
+
+struct zk {
+        struct engine engine; /* first */
+        struct zk_server *servers;
+        size_t server_count;
+        size_t first_server; /* by chance */
+        struct net_tls *tls;
+        char *where;  /* for sentences: host:port,host:port */
+        char *chroot; /* "" or /a/b */
+        char *auth;   /* user:password, or NULL */
+        enum zk_acl acl;
+        uint64_t client; /* our mailbox, and what the record of each claim says */
+        int64_t timeout; /* of answers */
+        int64_t slack;
+        int64_t idle;        /* how long a session without users is kept */
+        uint64_t restores;   /* how often the namespace's store was restored: the number in .pawl */
+        bool restores_known; /* since the last connection was made */
+        bool readwrite;      /* names as Curator's read/write lock has them */
+        bool make_chroot;
+        bool history;
+        bool no_containers; /* the server is too old for them */
+        bool closing;
+        struct list sessions;
+        struct list parked; /* parts with something to ask as soon as their session is connected */
+        struct list ghosts;
+        struct list delays;
+        struct table claims; /* by uid */
+        struct table tails;  /* by name: the last of our claims that waits there */
+        size_t known;
+        struct contender *earlier; /* room to judge a line in */
+        size_t earlier_room;
+        struct timer retry;       /* ask again what the server could not do at the moment */
+        struct zk_news *news;     /* zk_news.c */
+        struct zk_past *past;     /* zk_past.c */
+        struct list questions;    /* zk_inspect.c */
+        struct list examinations; /* zk_examine.c */
+};
+
+static inline struct zk *zk_of(struct engine *engine)
+{
+        return (struct zk *)(void *)engine;
+}
+static inline int64_t zk_now(const struct zk *zk)
+{
+        return loop_now(zk->engine.host->loop);
+}
+int64_t zk_wall_ms(void);
+/* The token of a node: its czxid, behind those before the last restore. */
+static inline uint64_t zk_token(const struct zk *zk, int64_t czxid)
+{
+        return (zk->restores << 48) + (uint64_t)czxid;
+}
+
+/* Paths, into ZK_PATH_MAX bytes. */
+void zk_path_of_name(const struct zk *zk, const char *name, size_t length, char *path); /* chroot/NAME */
+void zk_path_of_part(const struct zk_part *part, char *path);           /* chroot/NAME/_c_...-lock-0000000007 */
+void zk_path_to_make(const struct zk_part *part, char *path);           /* the same without its number */
+void zk_path_of_own(const struct zk *zk, const char *rest, char *path); /* chroot/.pawl, or chroot/.pawl/rest */
+
+/* What the name of a node in a line says. */
+struct zk_node {
+        struct contender contender; /* its order is its number */
+        int32_t number;
+        bool delays; /* ours, with a lock-delay: a marker may stand beside it */
+};
+/* False: it is not somebody who waits or holds (a marker, or something that is not a lock). */
+bool zk_node_read(struct jute_text name, struct zk_node *node);
+/* Before (< 0) or behind: numbers wrap around. */
+static inline int32_t zk_number_order(int32_t a, int32_t b)
+{
+        return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+/* Writes the requests that make the chroot (if we may) and .pawl; all but the last may fail with ZK_NODE_EXISTS, and the last
+ * too, if another was faster. Returns how many. */
+int zk_request_own(struct zk_session *session, struct jute_out *out);
+enum { ZK_OWN_ROOM = 3 * ZK_REQUEST_ROOM };
+
+/* ---- what zk2's files have, and when it is called --------------------------------------------------------------- */
+
+extern const struct engine_inspect zk_inspect; /* zk_inspect.c, with zk_examine.c */
+extern const struct engine_leases zk_leases;   /* zk_lease.c */
+
+/* A session is connected (each time one is); an attempt to connect has failed and none is connected (inquiries that have
+ * waited too long are answered with why); a session is lost for good, and the nodes we made on it (the mailbox). */
+void zk_inspect_up(struct zk *zk);
+void zk_inspect_down(struct zk *zk, const struct pawl_why *why);
+void zk_inspect_free(struct zk *zk); /* zk->questions and zk->examinations */
+
+/* PAWL_OK or PAWL_NO_MEMORY; free bears what was not opened. */
+int zk_news_open(struct zk *zk);
+void zk_news_free(struct zk *zk);
+/* A claim is held, or waits: make the mailbox if claims are still known 50 ms from now. Called for every grant: it must be cheap. */
+void zk_news_needed(struct zk *zk);
+void zk_news_up(struct zk_session *session); /* it is connected (again): if the mailbox is on it, read and watch it */
+void zk_news_expired(struct zk_session *session); /* it is lost for good: if the mailbox was on it, make it anew */
+
+int zk_past_open(struct zk *zk);
+void zk_past_free(
+        struct zk *zk); /* at close: what is still unwritten may be sent, if a session is connected, without waiting */
+/* how: 0: granted (part->since_ms is when); else enum pawl_how. Called at every grant and every end if zk->history. */
+void zk_past_note(struct zk *zk, const struct zk_part *part, int how);
+void zk_past_up(struct zk *zk);
+
+/* A part that was parked with ZK_ADOPTING: its session (from zk_session_resume, put into part->session) is connected. Told with
+ * zk_claim_grant (after token, number and made were set) or zk_claim_refuse. An expired session is refused with PAWL_LOST by
+ * zk_claim.c. */
+void zk_lease_ask(struct zk_part *part);
+
+#endif
