@@ -18,15 +18,20 @@ enum { LINE_NOBODY = -1, LINE_ANYBODY = -2 };
 
 struct verdict {
         bool granted;
-        bool proven; /* when the one that is waited for has gone we hold: no need to look again */
-        /* The place, among the earlier ones, of the one whose end to wait for. LINE_ANYBODY: of any of them (a limited lock is
-         * full). LINE_NOBODY: granted. */
+        bool next; /* all before it hold */
+        /* When the one that is waited for is gone we hold, whatever the others did: no need to look again. Of those in the
+         * line, that is; if it leaves a lock-delay behind, look. */
+        bool proven;
+        /* The place, among the earlier ones, of the one whose end to wait for. LINE_ANYBODY: of any of them, because
+         * a limited lock is full; who is not next need not look before the last of them holds or is gone.
+         * LINE_NOBODY: granted. */
         long wait_for;
 };
 
 /* Judges a claim by those before it, who are sorted by their order. Each holds if all before it do, and
  *   exclusive: if nobody is before it;
- *   shared: if those before it share, and are fewer than its limit. */
+ *   shared: if those before it share, and are fewer than the least limit of any of them and its own.
+ * Those who come later change nothing: once granted, always granted. */
 void line_judge(const struct contender *earlier, size_t count, const struct contender *claim, struct verdict *verdict);
 
 /* For qsort. */

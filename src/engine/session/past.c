@@ -44,15 +44,17 @@ static void drop(struct past *past, struct past_kept *kept)
 
 void past_free(struct past *past)
 {
+        if (!past->lines.next) /* never begun */
+                return;
         while (!list_empty(&past->lines))
                 drop(past, list_first(&past->lines, struct past_kept, listed));
 }
 
-static struct past_kept *begun(struct past *past, uint64_t token)
+static struct past_kept *find(struct past *past, uint64_t token, const char *name)
 {
         for (struct list *at = past->lines.prev; at != &past->lines; at = at->prev) {
                 struct past_kept *kept = container_of(at, struct past_kept, listed);
-                if (kept->line.token == token)
+                if (kept->line.token == token && strcmp(kept->name, name) == 0)
                         return kept;
         }
         return NULL;
@@ -60,10 +62,11 @@ static struct past_kept *begun(struct past *past, uint64_t token)
 
 void past_note(struct past *past, const struct past_line *line)
 {
-        struct past_kept *kept = line->how ? begun(past, line->token) : NULL;
+        struct past_kept *kept = find(past, line->token, line->name);
 
         if (kept) {
-                keep(kept, line);
+                if (line->how > kept->line.how)
+                        keep(kept, line);
                 return;
         }
         kept = malloc(sizeof(*kept));
@@ -84,8 +87,8 @@ static size_t write_line(const struct past_line *line, char *out)
         words_encode(line->note, PAWL_NOTE_MAX, note);
         return (size_t)snprintf(out, PAST_LINE_MAX,
                                 "%" PRIu64 " %" PRIu32 " %" PRId64 " %" PRId64 " %" PRIu32 " %" PRIu32 " %s %s %s\n",
-                                line->token, line->how, line->since_ms, line->until_ms, line->mode, line->limit, name,
-                                owner, note);
+                                line->token, line->how, line->since_ms > 0 ? line->since_ms : 0,
+                                line->until_ms > 0 ? line->until_ms : 0, line->mode, line->limit, name, owner, note);
 }
 
 char *past_write(struct past *past, size_t *size)
@@ -115,8 +118,9 @@ static bool read_line(const char *text, size_t size, struct past_kept *kept)
                 if (!words_number(&words, 10, most[i], &numbers[i]))
                         return false;
         }
-        if (!words_text(&words, PAWL_NAME_MAX, kept->name) || !words_text(&words, PAWL_OWNER_MAX, kept->owner) ||
-            !words_text(&words, PAWL_NOTE_MAX, kept->note))
+        if (numbers[0] == 0 || !words_text(&words, PAWL_NAME_MAX, kept->name) ||
+            !words_text(&words, PAWL_OWNER_MAX, kept->owner) || !words_text(&words, PAWL_NOTE_MAX, kept->note) ||
+            !words_end(&words))
                 return false;
         kept->line = (struct past_line){.token = numbers[0],
                                         .how = (uint32_t)numbers[1],
@@ -153,19 +157,20 @@ static int add(struct past_view *view, const struct past_kept *kept)
 int past_read(struct past_view *view, const char *text, size_t size, const char *name)
 {
         struct past_kept kept;
-        const char *end = text + size;
+        const char *end = size ? text + size : text;
 
-        while (text < end) {
+        /* No batch of ours has more lines: who writes a longer one cannot make us take more memory for it. */
+        for (size_t lines = 0; text < end && lines < PAST_LINES; lines++) {
                 const char *stop = memchr(text, '\n', (size_t)(end - text));
                 size_t length = (size_t)((stop ? stop : end) - text);
                 if (read_line(text, length, &kept) && strcmp(kept.name, name) == 0 && add(view, &kept) != PAWL_OK)
                         return PAWL_NO_MEMORY;
-                text += length + 1;
+                text = stop ? stop + 1 : end;
         }
         return PAWL_OK;
 }
 
-/* The latest first; of one token the end before its beginning. */
+/* The latest first; of one token the end before its beginning, and who broke it knows best how it ended. */
 static int latest_first(const void *a, const void *b)
 {
         const struct past_line *one = &(*(struct past_kept *const *)a)->line,
@@ -173,7 +178,7 @@ static int latest_first(const void *a, const void *b)
 
         if (one->token != other->token)
                 return one->token > other->token ? -1 : 1;
-        return (one->how == 0) - (other->how == 0);
+        return (one->how < other->how) - (one->how > other->how);
 }
 
 static void tell(struct inquiry *inquiry, const struct past_line *line, int64_t until_ms)

@@ -36,8 +36,9 @@ struct past {
 };
 
 void past_init(struct past *past);
-void past_free(struct past *past);
-/* Remembers a beginning or an end; an end takes the place of a beginning that is still here. Without memory it is forgotten. */
+void past_free(struct past *past); /* also if it is zeroed only */
+/* Remembers a beginning or an end; an end takes the place of a beginning that is still here, and of several ends that
+ * with the greatest how stays. Without memory it is forgotten. */
 void past_note(struct past *past, const struct past_line *line);
 /* All of it as one batch, and it is empty. The text is the caller's to free; NULL if there is nothing, or no memory. */
 char *past_write(struct past *past, size_t *size);

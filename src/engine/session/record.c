@@ -21,8 +21,17 @@ size_t record_write(const struct claim *claim, uint64_t client, const char *owne
                 snprintf(out, RECORD_MAX + 1,
                          "pawl1 %016" PRIx64 " %" PRId64 " %" PRId64 " %c %" PRIu32 " %s %" PRIu64 " %" PRId64 " %s %s",
                          client, claim->ttl / MS, claim->delay / MS, claim->mode == PAWL_SHARED ? 's' : 'x',
-                         claim->max_holders, flags, claim->age, since_ms, who, note);
+                         claim->max_holders, flags, claim->age, since_ms > 0 ? since_ms : 0, who, note);
         return (size_t)length;
+}
+
+static bool read_client(struct words *words, uint64_t *client)
+{
+        struct words ahead = *words;
+        const char *word;
+        size_t length;
+
+        return words_next(&ahead, &word, &length) && length == 16 && words_number(words, 16, UINT64_MAX, client);
 }
 
 static bool read_mode(struct words *words, uint32_t *mode)
@@ -43,23 +52,23 @@ static bool read_flags(struct words *words, struct record *record)
 
         if (!words_next(words, &word, &length))
                 return false;
-        record->detached = memchr(word, 'd', length) != NULL;
-        record->holds = memchr(word, 'h', length) != NULL;
-        return true;
+        record->detached = *word == 'd';
+        record->holds = word[length - 1] == 'h';
+        return length == (size_t)record->detached + record->holds || (length == 1 && *word == '-');
 }
 
 bool record_read(const char *text, size_t size, struct record *record)
 {
-        struct words words = {.at = text, .end = text + size};
+        struct words words = {.at = text, .end = size ? text + size : text};
         uint64_t limit, ttl, delay, since;
 
         memset(record, 0, sizeof(*record));
-        if (!words_is(&words, "pawl1") || !words_number(&words, 16, UINT64_MAX, &record->client) ||
+        if (!words_is(&words, "pawl1") || !read_client(&words, &record->client) ||
             !words_number(&words, 10, INT64_MAX / MS, &ttl) || !words_number(&words, 10, INT64_MAX / MS, &delay) ||
             !read_mode(&words, &record->mode) || !words_number(&words, 10, UINT32_MAX, &limit) ||
             !read_flags(&words, record) || !words_number(&words, 10, UINT64_MAX, &record->age) ||
             !words_number(&words, 10, INT64_MAX, &since) || !words_text(&words, PAWL_OWNER_MAX, record->owner) ||
-            !words_text(&words, PAWL_NOTE_MAX, record->note))
+            !words_text(&words, PAWL_NOTE_MAX, record->note) || !words_end(&words))
                 return false;
         record->limit = (uint32_t)limit;
         record->ttl_ms = (int64_t)ttl;

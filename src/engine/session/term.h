@@ -18,19 +18,21 @@ struct term_time {
 };
 
 /* From when a lease of ttl may count at the time now. At most now; if the term is too old the lease is over already. The
- * core takes off a hundredth of the ttl and 2 ms, so a hundredth of the rest is taken off here. */
+ * core takes off a hundredth of the ttl and 2 ms, so a hundredth of the rest is taken off here. A store that granted less
+ * than the ttl is not believed for longer than it granted. */
 static inline int64_t term_counts_from(const struct term_time *time, int64_t now, int64_t ttl)
 {
         int64_t room, latest;
 
         if (time->extended_at == INT64_MIN)
                 return INT64_MIN / 2;
-        room = time->length > ttl ? time->length - ttl : 0;
-        latest = time->extended_at + room - room / 100;
+        room = time->length - ttl;
+        latest = time->extended_at + room - (room > 0 ? room / 100 : 0);
         return latest < now ? latest : now;
 }
 
-/* Is there room for a renewal at this moment, without a message? Half of the ttl must be won by it. */
+/* Is there room for a renewal at this moment, without a message? Three quarters of the ttl must be left after it: the core
+ * asks again when a third is gone. */
 static inline bool term_has_room(const struct term_time *time, int64_t now, int64_t ttl)
 {
         return now - term_counts_from(time, now, ttl) <= ttl / 4;

@@ -35,9 +35,11 @@ bool words_number(struct words *words, unsigned base, uint64_t max, uint64_t *nu
         *number = 0;
         if (!words_next(words, &word, &length))
                 return false;
+        if (base == 10 && *word == '0' && length > 1)
+                return false;
         for (size_t i = 0; i < length; i++) {
                 digit = memchr(digits, word[i], base);
-                if (!digit || *number > (max - (uint64_t)(digit - digits)) / base)
+                if (!digit || (uint64_t)(digit - digits) > max || *number > (max - (uint64_t)(digit - digits)) / base)
                         return false;
                 *number = *number * base + (uint64_t)(digit - digits);
         }
@@ -51,28 +53,43 @@ static int hex(char c)
         return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-bool words_text(struct words *words, size_t max, char *text)
+/* The bytes, without asking whether they had to be encoded. */
+static bool decode(const char *word, size_t length, size_t max, char *text)
 {
-        const char *word;
-        size_t length, at = 0;
+        size_t at = 0;
 
-        if (!words_next(words, &word, &length))
-                return false;
-        if (length == 1 && *word == '%')
-                length = 0;
         for (size_t i = 0; i < length; i++, at++) {
                 if (at == max)
                         return false;
                 text[at] = word[i];
                 if (word[i] != '%')
                         continue;
-                if (i + 2 >= length || hex(word[i + 1]) < 0 || hex(word[i + 2]) < 0)
+                if (length - i < 3 || hex(word[i + 1]) < 0 || hex(word[i + 2]) < 0)
                         return false;
                 text[at] = (char)(hex(word[i + 1]) * 16 + hex(word[i + 2]));
                 i += 2;
         }
         text[at] = '\0';
-        return memchr(text, '\0', at) == NULL;
+        return true;
+}
+
+/* Owners and notes may be any bytes, names may not: so this is not name_decode. */
+bool words_text(struct words *words, size_t max, char *text)
+{
+        char again[NAME_ENCODED_MAX + 1];
+        const char *word;
+        size_t length;
+
+        if (!words_next(words, &word, &length))
+                return false;
+        *text = '\0';
+        if (length == 1 && *word == '%')
+                return true;
+        if (max > PAWL_NAME_MAX || !decode(word, length, max, text))
+                return false;
+        /* One text, one word: what we would write differently was not written by us. */
+        words_encode(text, max, again);
+        return strlen(again) == length && memcmp(again, word, length) == 0;
 }
 
 void words_encode(const char *text, size_t max, char *out)

@@ -14,10 +14,16 @@ struct words {
 bool words_next(struct words *words, const char **word, size_t *length);
 bool words_is(struct words *words, const char *expected);
 bool words_number(struct words *words, unsigned base, uint64_t max, uint64_t *number);
-/* What words_encode wrote, of at most max bytes; text holds max + 1. */
+/* What words_encode wrote, of at most max bytes (and PAWL_NAME_MAX); text holds max + 1. */
 bool words_text(struct words *words, size_t max, char *text);
+/* Nothing follows. */
+static inline bool words_end(const struct words *words)
+{
+        return !words->at;
+}
 
-/* Writes at most max bytes of text as one word: name_encode, or % if it is empty. out holds 3 * max + 1. */
+/* Writes at most max bytes (and PAWL_NAME_MAX) of text as one word: name_encode, or % if it is empty. out holds
+ * 3 * max + 1. */
 void words_encode(const char *text, size_t max, char *out);
 
 #endif
