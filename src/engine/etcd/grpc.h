@@ -122,6 +122,8 @@ struct grpc {
         struct nghttp2_session *session; /* NULL: not connected */
         struct list calls;               /* of struct grpc_flow, under way */
         struct list streams;
+        struct list dying;    /* nobody wants them; nghttp2 still knows of them */
+        struct list news;     /* those of which something is to be told */
         struct list spare;    /* flows for the next calls */
         size_t spares, asked; /* asked: calls under way */
         struct timer timer;   /* the connection's limit; then the earliest call's, or a ping */
@@ -131,6 +133,7 @@ struct grpc {
         char authority[300];
         int64_t until; /* of connecting */
         int64_t heard_at, pinged_at;
+        bool settled; /* the server's SETTINGS came */
         bool ready;   /* up was told */
         bool leaving; /* the server sent GOAWAY: nothing new */
         bool hearing; /* what is submitted goes out at the end of the event */
