@@ -6,11 +6,9 @@
 #include "engine/session/line.h"
 #include "tap.h"
 
-/* A line in letters: x exclusive, s shared, 1 to 9 shared and at most so many. The last letter is the claim. */
-static struct verdict judge(const char *letters)
+/* A line in letters: x exclusive, s shared, 1 to 9 shared and at most so many. */
+static size_t stand(const char *letters, struct contender *line)
 {
-        struct contender line[32] = {0};
-        struct verdict verdict;
         size_t count = strlen(letters);
 
         for (size_t i = 0; i < count; i++) {
@@ -18,6 +16,16 @@ static struct verdict judge(const char *letters)
                 if (letters[i] >= '1' && letters[i] <= '9')
                         line[i].limit = (uint32_t)(letters[i] - '0');
         }
+        return count;
+}
+
+/* The last letter is the claim. */
+static struct verdict judge(const char *letters)
+{
+        struct contender line[32] = {0};
+        struct verdict verdict;
+        size_t count = stand(letters, line);
+
         line_judge(line, count - 1, &line[count - 1], &verdict);
         return verdict;
 }
@@ -83,6 +91,18 @@ TEST(nobody_overtakes_who_waits)
         check_waits("s1s", LINE_ANYBODY, false);
         CHECK(!judge("s1s").next);
         CHECK(judge("s1").next);
+}
+
+TEST(those_who_hold_are_the_first_of_the_line)
+{
+        static const struct {
+                const char *letters;
+                size_t holding;
+        } lines[] = {{"", 0}, {"x", 1}, {"xs", 1}, {"ssxs", 2}, {"222", 2}, {"s2s", 2}, {"sss", 3}, {"1x", 1}};
+        struct contender line[32];
+
+        for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+                CHECK_UINT(line_holding(line, stand(lines[i].letters, line)), lines[i].holding);
 }
 
 TEST(contenders_are_sorted_by_the_order_of_the_store)

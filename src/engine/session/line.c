@@ -28,6 +28,16 @@ static bool joins(struct holders *holders, const struct contender *contender)
         return true;
 }
 
+size_t line_holding(const struct contender *line, size_t count)
+{
+        struct holders holders = {0};
+        size_t holding = 0;
+
+        while (holding < count && joins(&holders, &line[holding]))
+                holding++;
+        return holding;
+}
+
 /* Do all of them hold, once the one at the place gone is gone? */
 static bool all_hold(const struct contender *line, size_t count, long gone, struct holders *holders)
 {

@@ -34,6 +34,9 @@ struct verdict {
  * Those who come later change nothing: once granted, always granted. */
 void line_judge(const struct contender *earlier, size_t count, const struct contender *claim, struct verdict *verdict);
 
+/* How many of a sorted line hold: the first so many of it. */
+size_t line_holding(const struct contender *line, size_t count);
+
 /* For qsort. */
 int line_compare(const void *a, const void *b);
 
