@@ -109,6 +109,7 @@ struct net_tls_options {
         const char *cert_file; /* our own certificate and key, or NULL */
         const char *key_file;
         const char *server_name; /* instead of the target's host, or NULL */
+        const char *protocol;    /* what must be spoken inside (ALPN: "h2"), or NULL: it is not said */
         bool insecure;           /* do not check who it is */
 };
 /* Reads the files. PAWL_OK; PAWL_DENIED, PAWL_INVALID or PAWL_NO_MEMORY with a sentence that names the file. At least TLS

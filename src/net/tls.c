@@ -17,6 +17,7 @@
 struct net_tls {
         SSL_CTX *context;
         char *server_name; /* or NULL */
+        char *protocol;    /* or NULL */
         bool insecure;
 };
 
@@ -116,6 +117,20 @@ static int use_our_own(SSL_CTX *context, const char *cert_file, const char *key_
         return PAWL_OK;
 }
 
+/* ALPN: a list of names, each with its length before it. */
+static bool offer(struct net_tls *tls, const char *protocol)
+{
+        unsigned char list[256];
+        size_t length = strlen(protocol);
+
+        tls->protocol = strdup(protocol);
+        if (!tls->protocol || length >= sizeof(list))
+                return false;
+        list[0] = (unsigned char)length;
+        memcpy(list + 1, protocol, length);
+        return SSL_CTX_set_alpn_protos(tls->context, list, (unsigned)length + 1) == 0;
+}
+
 static int read_options(struct net_tls *tls, const struct net_tls_options *options, struct pawl_why *why)
 {
         const char *key_file = options->key_file ? options->key_file : options->cert_file;
@@ -128,6 +143,8 @@ static int read_options(struct net_tls *tls, const struct net_tls_options *optio
                 if (!tls->server_name)
                         return why_set(why, PAWL_NO_MEMORY, "no memory for TLS");
         }
+        if (options->protocol && !offer(tls, options->protocol))
+                return why_set(why, PAWL_NO_MEMORY, "no memory for TLS");
         tls->insecure = options->insecure;
         SSL_CTX_set_verify(tls->context, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
         if (!options->insecure || options->ca_file)
@@ -173,6 +190,7 @@ void net_tls_close(struct net_tls *tls)
                 return;
         SSL_CTX_free(tls->context);
         free(tls->server_name);
+        free(tls->protocol);
         free(tls);
 }
 
@@ -322,6 +340,14 @@ static bool is_refusal(int reason)
         }
 }
 
+static int say_no_protocol(const struct net_secured *secured, struct pawl_why *why)
+{
+        char where[WHERE_SIZE];
+
+        return why_set(why, PAWL_UNREACHABLE, "%s: it speaks TLS, but not %s inside it (ALPN)",
+                       net_where(secured->target, where), secured->target->tls->protocol);
+}
+
 static int say_failed(const struct net_secured *secured, struct pawl_why *why)
 {
         unsigned long error = take_error();
@@ -338,6 +364,8 @@ static int say_failed(const struct net_secured *secured, struct pawl_why *why)
                                X509_verify_cert_error_string(verified));
         if (is_refusal(reason))
                 return why_set(why, PAWL_DENIED, "%s does not accept our certificate: %s", where, reason_of(error));
+        if (reason == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL && secured->target->tls->protocol)
+                return say_no_protocol(secured, why);
         if (is_not_tls(reason) && !SSL_is_init_finished(secured->ssl))
                 return why_set(why, PAWL_UNREACHABLE, "%s: it does not speak TLS (%s)", where, reason_of(error));
         /* Until 1.2 that is all a server says if it misses our certificate. */
@@ -349,6 +377,19 @@ static int say_failed(const struct net_secured *secured, struct pawl_why *why)
 
 /* ---- speaking ----------------------------------------------------------------------------------------------------- */
 
+/* A server that does not know ALPN, or none of what we offered, says nothing. */
+static int check_protocol(const struct net_secured *secured, struct pawl_why *why)
+{
+        const char *protocol = secured->target->tls->protocol;
+        const unsigned char *chosen;
+        unsigned length;
+
+        SSL_get0_alpn_selected(secured->ssl, &chosen, &length);
+        if (!protocol || (length == strlen(protocol) && memcmp(chosen, protocol, length) == 0))
+                return PAWL_OK;
+        return say_no_protocol(secured, why);
+}
+
 int secured_shake(struct net_secured *secured, struct pawl_why *why)
 {
         int n;
@@ -356,7 +397,7 @@ int secured_shake(struct net_secured *secured, struct pawl_why *why)
         ERR_clear_error();
         n = SSL_do_handshake(secured->ssl);
         if (n == 1)
-                return PAWL_OK;
+                return check_protocol(secured, why);
         if (SSL_get_error(secured->ssl, n) == SSL_ERROR_WANT_READ) {
                 ERR_clear_error();
                 return PAWL_BUSY;

@@ -95,7 +95,8 @@ struct server {
         enum ending ending;
         pthread_t thread;
         bool shook, heard_goodbye;
-        char asked_for[100]; /* by SNI */
+        char asked_for[100];  /* by SNI */
+        const char *protocol; /* chosen by ALPN if it is offered; NULL: it does not know ALPN */
         size_t echoed;
 };
 
@@ -135,6 +136,23 @@ static void *serve(void *arg)
         return NULL;
 }
 
+static int choose(SSL *ssl, const unsigned char **chosen, unsigned char *length, const unsigned char *offered,
+                  unsigned size, void *arg)
+{
+        const struct server *server = arg;
+
+        (void)ssl;
+        for (unsigned i = 0; i < size; i += offered[i] + 1U) {
+                if (offered[i] != strlen(server->protocol) ||
+                    memcmp(offered + i + 1, server->protocol, offered[i]) != 0)
+                        continue;
+                *chosen = offered + i + 1;
+                *length = offered[i];
+                return SSL_TLSEXT_ERR_OK;
+        }
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 static void start_server(struct server *server, struct user *user, const struct identity *identity)
 {
         sigset_t pipe, before;
@@ -143,6 +161,8 @@ static void start_server(struct server *server, struct user *user, const struct 
         REQUIRE(server->context != NULL);
         REQUIRE(SSL_CTX_use_certificate(server->context, identity->certificate) == 1);
         REQUIRE(SSL_CTX_use_PrivateKey(server->context, identity->key) == 1);
+        if (server->protocol)
+                SSL_CTX_set_alpn_select_cb(server->context, choose, server);
         server->listener = listen_tcp(&user->target.port, 5);
         sigemptyset(&pipe);
         sigaddset(&pipe, SIGPIPE);
@@ -275,6 +295,41 @@ TEST(another_name_may_be_expected_than_the_one_that_is_connected_to)
         end_server(&scene.server);
         scene.server.context = NULL;
         CHECK_STR(scene.server.asked_for, "db.example");
+        clear_scene(&scene);
+}
+
+TEST(a_server_that_speaks_the_protocol_that_was_asked_for_is_spoken_to)
+{
+        struct scene scene;
+
+        set_scene(&scene, "IP:127.0.0.1", 10);
+        scene.options.protocol = "h2";
+        scene.server.protocol = "h2";
+        play(&scene);
+        converse(&scene);
+        clear_scene(&scene);
+}
+
+TEST(a_server_that_speaks_another_protocol_inside_is_not)
+{
+        struct scene scene;
+
+        set_scene(&scene, "IP:127.0.0.1", 10);
+        scene.options.protocol = "h2";
+        scene.server.protocol = "http/1.1";
+        play(&scene);
+        expect_refusal(&scene, PAWL_UNREACHABLE, "it speaks TLS, but not h2 inside it");
+        clear_scene(&scene);
+}
+
+TEST(a_server_that_does_not_say_what_it_speaks_inside_is_not)
+{
+        struct scene scene;
+
+        set_scene(&scene, "IP:127.0.0.1", 10);
+        scene.options.protocol = "h2";
+        play(&scene);
+        expect_refusal(&scene, PAWL_UNREACHABLE, "it speaks TLS, but not h2 inside it");
         clear_scene(&scene);
 }
 
