@@ -4,6 +4,7 @@
  *
  *   PAWL_TEST_URL    where {dir} is a fresh, empty directory and {n} a number that no other test has,
  *                    e.g. local:{dir} or redis://127.0.0.1:6390?prefix=test{n}:
+ *   PAWL_TEST_INIT   if set, pawl_init is called for each fresh place, where the store must be prepared
  *   PAWL_TEST_DRIVE  thread (default), or caller: then the test's own event loop turns every client
  *   PAWL_TEST_PEER   the program contract-peer, which plays the other processes
  *

@@ -55,6 +55,20 @@ static void take_down(void)
                         (void)leave(members[i].client);
 }
 
+/* As an administrator would, once. */
+static void prepare(const char *place)
+{
+        struct pawl_why why = {0};
+        pawl_client *client = NULL;
+        if (pawl_open(place, PAWL_OPEN(.why = &why), &client) != PAWL_OK)
+                bail_out(place, why.text);
+        if (pawl_init(client, 0) != PAWL_OK) {
+                pawl_explain(client, &why);
+                bail_out(place, why.text);
+        }
+        pawl_close(client);
+}
+
 const char *fresh_place(void)
 {
         static unsigned number;
@@ -80,6 +94,8 @@ const char *fresh_place(void)
         if (used >= sizeof place_url)
                 bail_out("PAWL_TEST_URL", "too long");
         place_url[used] = '\0';
+        if (getenv("PAWL_TEST_INIT"))
+                prepare(place_url);
         return place_url;
 }
 

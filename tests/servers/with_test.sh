@@ -21,6 +21,8 @@ for name in redis redis-tls redis-password redis-unix redlock3 redlock5; do
         is "$name starts, and the status is the command's" "$code" 7
         like "its URL is told" "$output" "re*:*"
 done
+PAWL_TEST_URL='{redis-tls}/3' capture "$with" redis-tls -- sh -c 'echo "$PAWL_TEST_URL"'
+like "a path goes before the options" "$output" "rediss://127.0.0.1:*/3[?]ca=*.key"
 capture "$with" redis redis-unix -- sh -c 'echo "$REDIS_URL $REDIS_UNIX_URL"; cat'
 like "several at once" "$output" "redis://127.0.0.1:* redis+unix:/*"
 
