@@ -130,6 +130,7 @@ struct zk_session {
         int64_t used_at; /* when it was last used, if users is 0 */
         int64_t lost_at; /* when it was last connected */
         int64_t sent_at; /* when the last bytes were sent: pings count */
+        int64_t every;   /* how often it is kept alive */
         size_t users;    /* claims, markers: it is not idle */
         size_t asks;     /* under way */
         size_t server;   /* in zk->servers */
@@ -139,12 +140,14 @@ struct zk_session {
         bool hearing;        /* in heard: what is written goes out behind it */
         bool ever;           /* it was connected before */
         bool met;            /* a server answered the last attempt, whatever it said */
-        bool freed;          /* when nothing needs it any more */
+        bool greeted;        /* the server has answered the first packet of this connection */
+        bool freed;          /* as soon as nobody uses it */
+        bool dropped;        /* and without closing it at the server */
         struct pawl_why why; /* why it is not connected */
 };
 
-/* The session for claims of this ttl, connected or being connected; NULL: no memory. extra: beside the slack. Each that is found
- * is used (users++); give it back with zk_session_unuse. */
+/* The session for claims of this ttl, connected or being connected; NULL: no memory. Each that is found is used (users++); give
+ * it back with zk_session_unuse. A ZK_OWN one is always new. */
 struct zk_session *zk_session_find(struct zk *zk, int64_t ttl, enum zk_session_kind kind);
 /* One with this id and password, being connected: a detached lease that is taken up. Used by the caller. */
 struct zk_session *zk_session_resume(struct zk *zk, int64_t id, const char password[ZK_PASSWORD_SIZE], int64_t ttl);
