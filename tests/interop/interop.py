@@ -320,7 +320,7 @@ def add(other, called, parts):
         test(run, within=120)
 
 
-missing = [tool for tool in ("node", "npm") if not shutil.which(tool)]
+missing = [tool for tool in ("redis-server", "node", "npm") if not shutil.which(tool)]
 if not importlib.util.find_spec("redis"):
     missing.append("python3-redis")
 add(RedisPy, "redis-py", ONE)
