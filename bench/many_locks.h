@@ -8,6 +8,7 @@ struct many_locks {
         const char *url;
         int ttl_ms;
         int hold_seconds;
+        int flight; /* so many are asked for, and returned, at once; 0: one after the other */
         /* How many commands the store has had, or NULL: then nobody asks. */
         double (*commands)(void *arg);
         void *arg;
@@ -24,5 +25,8 @@ struct many_locks {
 int many_locks_run(struct many_locks *job);
 /* The two lines that every engine has: memory and late renewals. engine is a word for the reader. */
 void many_locks_lines(const struct many_locks *job, const char *engine, int cores);
+
+/* The whole row on a store that keeps a session, not locks: their number must not matter. */
+void many_locks_of_session(struct many_locks *job, const char *engine, int cores);
 
 #endif

@@ -14,6 +14,7 @@ enum { FEW = 32, MANY = 10000, SAMPLES = 3, TTL_MS = 60000 };
 static const int64_t SAMPLE_NS = 200000000;
 
 struct line {
+        char name[32];
         pawl_client *client;
         uint64_t handed_off;
         uint64_t last_token;
@@ -40,7 +41,7 @@ static void stand_in_line(struct line *line)
 {
         pawl_lock *lock;
 
-        bench_must(pawl_acquire_async(line->client, "bench/line", PAWL_LOCK(.ttl_ms = TTL_MS), on_granted, line, &lock),
+        bench_must(pawl_acquire_async(line->client, line->name, PAWL_LOCK(.ttl_ms = TTL_MS), on_granted, line, &lock),
                    "acquire");
 }
 
@@ -66,6 +67,7 @@ static struct line *new_line(const char *url, int waiters)
 
         if (!line)
                 bench_die("no memory");
+        snprintf(line->name, sizeof(line->name), "bench/line-%d", waiters);
         line->client = bench_open(url, PAWL_OPEN(.drive = PAWL_DRIVE_CALLER));
         if (!line->client) {
                 free(line);
