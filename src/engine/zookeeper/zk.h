@@ -185,6 +185,7 @@ static inline bool zk_is_final(const struct pawl_why *why)
 enum zk_claim_state {
         ZK_PARKED,
         ZK_ASKING,
+        ZK_ASKING_ALONE, /* without looking: one of ours is before it */
         ZK_MAKING,
         ZK_FINDING, /* is the node that was asked for there? */
         ZK_LOOKING,
@@ -216,6 +217,8 @@ struct zk_part {
         struct zk_delay *delay;
         int32_t number; /* of its node in the line */
         int32_t heir;   /* releasing: the number of the follower that is asked about in the same flight */
+        int16_t error;  /* what the first answer of a flight said */
+        int16_t code;   /* cancelling: what it is refused with */
         uint8_t state;  /* enum zk_claim_state */
         uint8_t want;   /* what to do when it is parked */
         uint8_t tries;
@@ -223,9 +226,9 @@ struct zk_part {
         bool made : 1;      /* its node was made, and its number is known */
         bool doubtful : 1;  /* a flight of it was lost: its node may be there, or not */
         bool cancelled : 1; /* when the answer is there */
-        bool heired : 1;
-        bool renewing : 1;
-        bool ended : 1; /* released, and the release may have been done by a lost flight */
+        bool heired : 1;    /* releasing: there is an heir */
+        bool inherits : 1;  /* and its node is there */
+        bool again : 1;     /* the marker was not there: delete the node alone */
 };
 
 static inline struct zk_part *zk_part_of(const struct claim *claim)
@@ -243,32 +246,68 @@ void zk_claim_grant(struct zk_part *part);
 void zk_claim_refuse(struct zk_part *part, int code, const char *why);
 void zk_claim_gone(struct zk_part *part, int reason); /* of a held one: its node is not there any more */
 void zk_claim_asked(struct zk_part *part);
-/* Whether a claim whose session is not there should be given up; told as refused if so. */
 void zk_claim_acquire(struct engine *engine, struct claim *claim);
 void zk_claim_cancel(struct engine *engine, struct claim *claim);
 void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void zk_claim_release(struct engine *engine, struct claim *claim);
+int zk_claims_open(struct zk *zk);
+/* The number of the node with this uid among the children (getChildren2); false: there is none. */
+bool zk_find_node(struct jute_in *children, const uint64_t uid[2], int32_t *number);
 /* zk_session.c tells: it is connected; it is not, or the attempt to connect it has failed; it has expired; the beat is answered. */
 void zk_claims_up(struct zk_session *session);
 void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
 void zk_claims_expired(struct zk_session *session);
 void zk_claims_beat(struct zk_session *session, int code);
 
+/* What a claim needs until it is held; reused, so that an acquire costs no allocation. */
+struct zk_wait {
+        struct list spare; /* in zk->spare_waits */
+        struct link named; /* in zk->tails, by name, if tail */
+        struct zk_part *part;
+        struct zk_part *behind; /* the claim of this client whose follower it is, or NULL */
+        struct zk_watch own;    /* its own node */
+        struct zk_watch before; /* the node, or the line, that it waits for */
+        char *paths;            /* of both */
+        bool tail;              /* the last of our claims in this line: who asks next stands behind it */
+        bool proven;            /* when the one before has gone it holds */
+        bool early;             /* that was told before the watch was confirmed */
+        bool waited;            /* others may have seen it wait */
+};
+
 /* zk_wait.c: judges a line by the names of its children (getChildren2), and lets the claim hold or wait. */
 void zk_line_look(struct zk_part *part, struct jute_in *children);
-/* Waits no longer, for whatever reason. */
+/* Begins and ends what struct zk_wait is for; PAWL_OK or PAWL_NO_MEMORY. */
+int zk_wait_begin(struct zk_part *part);
 void zk_wait_end(struct zk_part *part);
+/* It holds: only its own node is still watched, if it was. */
+void zk_wait_granted(struct zk_part *part);
+/* Stands behind the last of our claims in its line, before it asks; false: there is none. Then it becomes the last. */
+bool zk_wait_behind_ours(struct zk_part *part);
+/* Its node was made: is it right behind the one it was put behind? Then it waits for that one, and nothing has to be looked at. */
+bool zk_wait_is_next(struct zk_part *part);
 /* The claim's node is gone from the line. clean: it held the lock and gave it back. */
 void zk_followers_told(struct zk_part *part, bool clean);
-/* Looks at the line once more. */
-void zk_claim_look(struct zk_part *part);
+/* A limited claim holds: those who wait for that are told. */
+void zk_wait_tell_held(struct zk_part *part);
+/* The one that inherits the lock if this one is given back, or NULL. */
+struct zk_part *zk_wait_heir(const struct zk_part *part);
+void zk_waits_free(struct zk *zk);
 
-/* zk_delay.c */
-void zk_delay_mark(struct zk_part *part);        /* makes the marker, then grants */
+/* zk_claim.c: makes a node; looks at the line; it is the holder; it does not want the lock any more: the node is deleted, then it
+ * is refused with code. */
+void zk_claim_ask(struct zk_part *part);
+void zk_claim_look(struct zk_part *part);
+void zk_claim_first(struct zk_part *part);
+void zk_claim_leave(struct zk_part *part, int code);
+
+/* zk_delay.c: a lock-delay's marker. */
+void zk_delay_mark(struct zk_part *part);        /* makes it, then grants */
+void zk_delay_cancel(struct zk_part *part);      /* does not want it any more */
 bool zk_delay_is_marker(struct jute_text child); /* _d_... */
-void zk_delay_end(struct zk_part *part,
-                  bool clean); /* clean: the marker is deleted with the node, else after the delay */
-void zk_delay_path(const struct zk_part *part, char *path);
+bool zk_delay_owner(struct jute_text child, uint64_t uid[2]);
+/* gone: the marker was deleted with the node; else it is, after the delay. */
+void zk_delay_end(struct zk_part *part, bool gone);
+bool zk_delay_path(const struct zk_part *part, char *path); /* false: there is no marker */
 void zk_delays_up(struct zk_session *session);
 void zk_delays_expired(struct zk_session *session);
 void zk_delays_free(struct zk *zk);
@@ -316,7 +355,9 @@ struct zk {
         size_t known;
         struct contender *earlier; /* room to judge a line in */
         size_t earlier_room;
-        struct timer retry;       /* ask again what the server could not do at the moment */
+        struct timer retry; /* ask again what the server could not do at the moment */
+        struct list spare_waits;
+        size_t spare_wait_count;
         struct zk_news *news;     /* zk_news.c */
         struct zk_past *past;     /* zk_past.c */
         struct list questions;    /* zk_inspect.c */
@@ -343,6 +384,10 @@ void zk_path_of_name(const struct zk *zk, const char *name, size_t length, char 
 void zk_path_of_part(const struct zk_part *part, char *path);           /* chroot/NAME/_c_...-lock-0000000007 */
 void zk_path_to_make(const struct zk_part *part, char *path);           /* the same without its number */
 void zk_path_of_own(const struct zk *zk, const char *rest, char *path); /* chroot/.pawl, or chroot/.pawl/rest */
+
+/* A uid as Curator writes one: 36 characters, and written with a NUL. */
+void zk_guid_write(const uint64_t uid[2], char *guid);
+bool zk_guid_read(const char *guid, uint64_t uid[2]);
 
 /* What the name of a node in a line says. */
 struct zk_node {
