@@ -2,7 +2,8 @@
  *
  *   etcd_open.c     the URL, and the ops table
  *   grpc.c          one HTTP/2 connection: calls and streams
- *   etcd_channel.c  the connection to one of the endpoints; requests that outlive it; watches
+ *   etcd_channel.c  the connection to one of the endpoints; requests that outlive it
+ *   etcd_watch.c    watches on one stream, keep-alives on another
  *   etcd_key.c      how keys are written and read
  *   etcd_term.c     leases of the store, kept alive on one stream
  *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
@@ -96,7 +97,8 @@ struct etcd_watch {
         void (*fired)(struct etcd_watch *watch, const Pb__Event *event);
         bool prefix; /* all keys that begin so */
         bool puts;   /* else deletions only */
-        bool stands;
+        bool stands; /* ready was told, on this connection */
+        bool asked;  /* on this connection */
 };
 void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch);
 void watch_end(struct etcd_channel *channel, struct etcd_watch *watch); /* also of one that was not begun but zeroed */
@@ -140,8 +142,12 @@ struct etcd_channel {
         struct timer again;           /* connect again */
         struct net_backoff backoff;
         struct pawl_why why; /* why it is not ready */
-        bool ever;           /* it was ready once */
-        bool closed;         /* no more */
+        size_t sent_count;
+        int64_t heard_at; /* when a call was last answered, or the first of those under way was sent */
+        int64_t ready_at;
+        bool ever;      /* it was ready once */
+        bool stalled;   /* the server cannot serve at the moment: again in a while */
+        bool unwatched; /* some watch is to be made again */
 };
 
 int channel_init(struct etcd_channel *channel, struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
@@ -152,6 +158,15 @@ static inline bool channel_ready(const struct etcd_channel *channel)
 {
         return channel->state == CHANNEL_READY;
 }
+/* etcd_watch.c, for the channel: it is ready (again), or not any more; makes watches anew that the store ended. */
+int watches_init(struct etcd_channel *channel);
+void watches_up(struct etcd_channel *channel);
+void watches_down(struct etcd_channel *channel);
+void watches_mend(struct etcd_channel *channel);
+void watches_free(struct etcd_channel *channel);
+void channel_clock(struct etcd_channel *channel); /* something is to be mended in a while */
+/* A stream does not answer: to the next endpoint. */
+void channel_suspect(struct etcd_channel *channel);
 /* Sends a keep-alive for a lease on its stream; the answer comes to term_kept. False: it could not be sent. */
 bool channel_keep(struct etcd_channel *channel, int64_t lease);
 
@@ -190,6 +205,7 @@ enum term_state { TERM_ASKED, TERM_ALIVE, TERM_OVER };
 /* A lease of etcd. Claims of the same ttl share one; a detached claim has its own, which nobody keeps alive. */
 struct etcd_term {
         struct list listed; /* in etcd->terms */
+        struct link link;   /* in etcd->leases, by lease */
         struct etcd *etcd;
         struct etcd_ask ask;   /* LeaseGrant; later LeaseRevoke */
         struct etcd_ask look;  /* LeaseTimeToLive: which keys are there? */
@@ -212,12 +228,14 @@ struct etcd_term {
 struct etcd_tenant {
         struct list listed; /* in term->users */
         struct etcd_term *term;
+        bool kept;                                 /* a term of its own is kept alive as long as this is set */
         void (*begun)(struct etcd_tenant *tenant); /* the term is alive: hang your key on it */
         void (*over)(struct etcd_tenant *tenant,
                      const struct pawl_why *why); /* it is not, and the key is gone; left already */
 };
-/* Takes a place on a term for this ttl, shared. begun is told in this call if it is alive. PAWL_OK or PAWL_NO_MEMORY. */
-int term_rent(struct etcd *etcd, struct etcd_tenant *tenant, int64_t ttl);
+/* Takes a place on a term for this ttl, shared or its own. begun is told in this call if it is alive. PAWL_OK or
+ * PAWL_NO_MEMORY. */
+int term_rent(struct etcd *etcd, struct etcd_tenant *tenant, int64_t ttl, bool own);
 void term_leave(struct etcd_tenant *tenant); /* also one that is on none */
 static inline bool term_alive(const struct etcd_term *term)
 {
@@ -231,7 +249,7 @@ void term_part(struct etcd_part *part); /* leaves it */
 /* A term for a lease that exists, of a detached claim that was adopted (etcd_lease.c). NULL: no memory. extended_at: since
  * when its whole ttl counts. */
 struct etcd_term *term_adopt(struct etcd *etcd, struct etcd_part *part, int64_t lease, const struct term_time *time);
-/* Forgets the term of a detached claim without touching the store (etcd_lease.c). */
+/* Forgets a term without touching the store. */
 void term_drop(struct etcd_term *term);
 /* Sends a keep-alive unless one is under way; claims that wait for it are told. */
 void term_keep(struct etcd_term *term);
@@ -248,12 +266,14 @@ void terms_free(struct etcd *etcd);
  *      |            '-> WAITING <--> LOOKING
  *      |                   |
  *      '-------------------'   its term is over, or its key is gone: in again, at the end of the line
+ *   LOOKING --> KEEPING --> HELD: a detached one that waited, to begin with its whole ttl
  *   all before HELD --> LEAVING --> (refused);  ADOPTING: a lease by its word (etcd_lease.c) */
 enum part_state {
         PART_TERMING,
         PART_ENTERING,
         PART_WAITING,
         PART_LOOKING,
+        PART_KEEPING,
         PART_HELD,
         PART_RELEASING,
         PART_LEAVING,
@@ -274,10 +294,12 @@ struct etcd_part {
         uint64_t order;             /* its key's create_revision; 0: not known to be there */
         int64_t since;              /* tried since; held since */
         uint8_t state;              /* enum part_state */
-        uint8_t code;               /* of a refusal that waits for its key to be deleted: -code */
+        uint8_t code;               /* of a refusal that waits for its key to be deleted */
         bool known;                 /* to the engine: from acquire until it is told */
         bool cancelled;             /* when the answer is there */
         bool renewing;              /* told at the next keep-alive */
+        bool brief;                 /* it enters behind one of our own, without a look */
+        bool seen;                  /* its key, by a look that is being read */
 };
 
 void claim_acquire(struct engine *engine, struct claim *claim);
@@ -288,6 +310,8 @@ void claim_release(struct engine *engine, struct claim *claim);
 /* Takes a claim in hand; takes it out of everything: the engine has forgotten it. */
 void claim_know(struct etcd *etcd, struct claim *claim);
 void claim_forget(struct etcd_part *part);
+void claim_let_go(
+        struct etcd_part *part); /* the same of a detached one, without touching the store: engine_leases.forget */
 struct etcd_part *claim_find(struct etcd *etcd, const uint64_t uid[2]); /* NULL: not one of ours */
 /* Tells the core; of those that end the claim it is forgotten first. */
 void claim_told(struct etcd_part *part, int64_t sent_at); /* granted: order is its number */
@@ -299,17 +323,50 @@ void claim_termed(struct etcd_part *part);
 void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive);
 void claim_renewed(struct etcd_part *part, int code);
 
+void claim_marked(struct etcd_part *part);
+void claim_grant(struct etcd_part *part, int64_t sent_at);             /* the wait is over */
+void claim_leave(struct etcd_part *part, int code);                    /* deletes its key, then refuses */
+void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuses, and cleans up behind it */
+void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
+void claims_free(struct etcd *etcd);
+
+enum { ETCD_BASE_MAX = 1 << 14, ETCD_BASE_SHIFT = 48 };
 uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision); /* with the base */
 
 /* ---- waiting (etcd_wait.c) ------------------------------------------------------------------------------------------ */
 
-void wait_look(struct etcd_part *part);                              /* may it be granted now? */
-void wait_behind(struct etcd_part *part, struct etcd_part *blocker); /* until that one has left the line */
+struct etcd_txn;
+struct sight_room { /* for the keys of a sight, on the stack of who writes it */
+        char line[ETCD_KEY_MAX], line_end[ETCD_KEY_MAX], markers[ETCD_KEY_MAX], markers_end[ETCD_KEY_MAX];
+};
+/* Adds to a transaction what a claim must see: the line, or the end of it up to the claim's own key, and the markers.
+ * up_to: create_revision, 0: all. */
+void sight_write(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room, bool whole,
+                 uint64_t up_to);
+/* Decides by what was seen: granted, or for whom to wait. first: the number of the sight's first answer. */
+void wait_judge(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
+void wait_look(struct etcd_part *part); /* may it be granted now? */
+/* Does an exclusive claim of ours wait for the same lock? Whoever enters behind it need not look at the line. */
+bool wait_has_line(const struct etcd_part *part);
+void wait_in_line(struct etcd_part *part);         /* it has entered behind one of ours */
 void wait_end(struct etcd_part *part);             /* it does not wait any more, for whatever reason */
 void wait_left(struct etcd_part *part, bool held); /* a claim of ours has left the line: those behind it look */
+void wait_step_aside(struct etcd_part *part);      /* it will never hold: those behind it wait for whom it waited for */
+void waits_free(struct etcd *etcd);
+void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
 
 /* ---- lock-delay (etcd_delay.c) -------------------------------------------------------------------------------------- */
 
+/* A claim with a lock-delay gets a marker: claim_marked is told when it may be put. PAWL_OK or PAWL_NO_MEMORY. */
+int delay_begin(struct etcd_part *part);
+bool delay_ready(const struct etcd_part *part); /* also without a lock-delay */
+int64_t delay_lease(struct etcd_part *part);    /* the marker is being put, on this lease */
+void delay_orphan(struct etcd_part *part);      /* the lock was lost: the marker stays for the lock-delay */
+void delay_unterm(struct etcd_part *part, const struct pawl_why *why); /* its lease is not there */
+void delay_drop(struct etcd_part *part);                               /* it is not in the store */
+void delay_forget(struct etcd_part *part);                             /* deletes it, unless it was dropped */
+void delay_leave_alone(struct etcd_part *part); /* it is held and detached: nobody keeps it alive */
+void delay_let_go(struct etcd_part *part);      /* forgets it, without touching the store */
 void delay_free(struct etcd *etcd);
 
 /* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------------ */
@@ -348,16 +405,20 @@ struct etcd {
         size_t prefix_length;
         uint64_t client; /* who we are: a random number */
         int64_t timeout, slack;
-        bool history;        /* past owners are remembered */
-        bool based;          /* base was read on this connection */
-        uint64_t base;       /* how many times the store was restored */
-        int64_t revision;    /* the highest that was seen: it never goes back */
-        struct table claims; /* struct etcd_part, by uid */
-        struct table lines;  /* names on which a claim of ours waits (etcd_wait.c) */
-        struct list terms;
-        struct list markers;    /* etcd_delay.c */
-        struct etcd_news *news; /* etcd_news.c; NULL: no mailbox yet */
-        struct past past;       /* etcd_past.c */
+        bool history;              /* past owners are remembered */
+        bool closing;              /* nothing is asked any more */
+        uint64_t base;             /* how many times the store was restored */
+        int64_t revision;          /* the highest that was seen: it never goes back */
+        struct table claims;       /* struct etcd_part, by uid */
+        struct table lines;        /* names on which a claim of ours waits (etcd_wait.c) */
+        struct list terms, ended;  /* ended: being revoked */
+        struct table leases;       /* struct etcd_term, by lease */
+        uint64_t run_from, run_to; /* all revisions between them were made by this client: see etcd_wrote */
+        struct list waits;         /* struct etcd_wait, all */
+        struct list ghosts;        /* etcd_claim.c */
+        struct list markers;       /* etcd_delay.c */
+        struct etcd_news *news;    /* etcd_news.c; NULL: no mailbox yet */
+        struct past past;          /* etcd_past.c */
         struct etcd_history *history_state;
         struct list questions;    /* etcd_inspect.c */
         struct list examinations; /* etcd_examine.c */
@@ -370,6 +431,25 @@ static inline struct etcd *etcd_of(struct engine *engine)
 static inline struct etcd_part *part_of(const struct claim *claim)
 {
         return claim->part;
+}
+/* The store never goes back behind what was seen of it. */
+static inline void etcd_saw(struct etcd *etcd, const Pb__ResponseHeader *header)
+{
+        if (header && header->revision > etcd->revision)
+                etcd->revision = header->revision;
+}
+/* A request of ours was done; changed: it made this revision. Between two claims of ours nobody else has come if all the
+ * revisions between theirs are our own. */
+static inline void etcd_wrote(struct etcd *etcd, const Pb__ResponseHeader *header, bool changed)
+{
+        uint64_t revision = header ? (uint64_t)header->revision : 0;
+
+        etcd_saw(etcd, header);
+        if (!changed || revision <= etcd->run_to)
+                return;
+        if (revision != etcd->run_to + 1)
+                etcd->run_from = revision;
+        etcd->run_to = revision;
 }
 static inline int64_t etcd_now(const struct etcd *etcd)
 {

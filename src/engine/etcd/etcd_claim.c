@@ -1,0 +1,669 @@
+/* etcd_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes another;
+ * a request whose answer was lost is sent again by the channel, and every one of them bears that: the key has the claim's uid
+ * in it. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "etcd_txn.h"
+
+static void enter(struct etcd_part *part);
+
+static const struct engine_host *host_of(const struct etcd_part *part)
+{
+        return part->etcd->engine.host;
+}
+
+static struct etcd_part *part_of_ask(struct etcd_ask *ask)
+{
+        return container_of(ask, struct etcd_part, ask);
+}
+
+static struct etcd_channel *channel_of(const struct etcd_part *part)
+{
+        return &part->etcd->channel;
+}
+
+/* ---- known and forgotten ------------------------------------------------------------------------------------------------ */
+
+static uint64_t uid_hash(const uint64_t uid[2])
+{
+        return (uid[0] ^ uid[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 16;
+}
+
+void claim_know(struct etcd *etcd, struct claim *claim)
+{
+        struct etcd_part *part = part_of(claim);
+
+        part->claim = claim;
+        part->etcd = etcd;
+        part->since = etcd_now(etcd);
+        ask_init(&part->ask);
+        list_init(&part->termed);
+        table_add(&etcd->claims, &part->link, uid_hash(claim->uid));
+        part->known = true;
+}
+
+struct etcd_part *claim_find(struct etcd *etcd, const uint64_t uid[2])
+{
+        uint64_t hash = uid_hash(uid);
+
+        for (struct link *link = table_first(&etcd->claims, hash); link; link = link->next) {
+                struct etcd_part *part = container_of(link, struct etcd_part, link);
+
+                if (link->hash == hash && part->claim->uid[0] == uid[0] && part->claim->uid[1] == uid[1])
+                        return part;
+        }
+        return NULL;
+}
+
+/* It was told first what becomes of its key, its marker and those behind it. */
+void claim_forget(struct etcd_part *part)
+{
+        if (!part->known)
+                return;
+        part->known = false;
+        channel_forget(channel_of(part), &part->ask);
+        wait_end(part);
+        wait_left(part, part->state == PART_HELD || part->state == PART_RELEASING);
+        delay_forget(part);
+        if (part->renewing && part->term)
+                part->term->wanted--;
+        part->renewing = false;
+        term_part(part);
+        table_remove(&part->etcd->claims, &part->link);
+}
+
+void claim_let_go(struct etcd_part *part)
+{
+        struct etcd_term *term = part->term;
+
+        delay_let_go(part);
+        if (term)
+                term_drop(term);
+        claim_forget(part);
+}
+
+/* ---- what the core is told ------------------------------------------------------------------------------------------------ */
+
+uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision)
+{
+        return (etcd->base << ETCD_BASE_SHIFT) + create_revision;
+}
+
+void claim_refuse(struct etcd_part *part, int code, const char *why)
+{
+        const struct engine_host *host = host_of(part);
+
+        claim_forget(part);
+        host->events->refused(host->core, part->claim, code, why);
+}
+
+void claim_told(struct etcd_part *part, int64_t sent_at)
+{
+        const struct engine_host *host = host_of(part);
+        struct grant grant = {.token = etcd_token(part->etcd, part->order),
+                              .sent_at = term_counts_from(&part->term->time, sent_at, part->claim->ttl)};
+
+        part->state = PART_HELD;
+        part->since = etcd_now(part->etcd);
+        if (part->term->own)
+                delay_leave_alone(part);
+        news_held(part);
+        history_began(part);
+        host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
+}
+
+void claim_gone(struct etcd_part *part, int reason)
+{
+        const struct engine_host *host = host_of(part);
+
+        history_ended(part, reason == PAWL_REASON_BROKEN ? PAWL_HOW_BROKEN : PAWL_HOW_EXPIRED);
+        if (reason != PAWL_REASON_BROKEN) /* who broke it left a marker of its own */
+                delay_orphan(part);
+        claim_forget(part);
+        host->events->gone(host->core, part->claim, reason);
+}
+
+void claim_asked(struct etcd_part *part)
+{
+        const struct engine_host *host = host_of(part);
+
+        if (part->state == PART_HELD)
+                host->events->asked(host->core, part->claim);
+}
+
+static void end_release(struct etcd_part *part, int code)
+{
+        const struct engine_host *host = host_of(part);
+
+        if (part->claim->lost)
+                delay_orphan(part);
+        claim_forget(part);
+        host->events->released(host->core, part->claim, code);
+}
+
+/* ---- ghosts: what may be left in the store although its caller was told that it failed --------------------------------------- */
+
+struct etcd_ghost {
+        struct etcd_ask ask;
+        struct list listed; /* in etcd->ghosts */
+        size_t length;
+        char key[];
+};
+
+static void write_ghost(struct etcd_ask *ask, struct grpc_out *out)
+{
+        struct etcd_ghost *ghost = container_of(ask, struct etcd_ghost, ask);
+        Pb__DeleteRangeRequest request = PB__DELETE_RANGE_REQUEST__INIT;
+
+        request.key = bytes_of(ghost->key, ghost->length);
+        grpc_write(out, &request.base);
+}
+
+static void ghost_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, const struct pawl_why *why)
+{
+        struct etcd_ghost *ghost = container_of(ask, struct etcd_ghost, ask);
+
+        (void)reply;
+        (void)why; /* the lease has to do it then */
+        list_remove(&ghost->listed);
+        free(ghost);
+}
+
+static const struct etcd_method ghost_method = {
+        .path = "/etcdserverpb.KV/DeleteRange",
+        .reply = &pb__delete_range_response__descriptor,
+        .write = write_ghost,
+        .answered = ghost_answered,
+};
+
+/* Without memory the lease has to do it. */
+static void leave_ghost(const struct etcd_part *part)
+{
+        struct etcd *etcd = part->etcd;
+        char key[ETCD_KEY_MAX];
+        struct etcd_ghost *ghost;
+        size_t length;
+
+        if (!part->term)
+                return;
+        length = key_of_claim(part, key);
+        ghost = calloc(1, sizeof(*ghost) + length);
+        if (!ghost)
+                return;
+        memcpy(ghost->key, key, length);
+        ghost->length = length;
+        ask_init(&ghost->ask);
+        ghost->ask.patient = true;
+        list_append(&etcd->ghosts, &ghost->listed);
+        channel_ask(&etcd->channel, &ghost->ask, &ghost_method, NEVER);
+}
+
+void claims_free(struct etcd *etcd)
+{
+        while (!list_empty(&etcd->ghosts)) {
+                struct etcd_ghost *ghost = list_first(&etcd->ghosts, struct etcd_ghost, listed);
+
+                list_remove(&ghost->listed);
+                free(ghost);
+        }
+}
+
+void claim_abandon(struct etcd_part *part, int code, const char *why)
+{
+        leave_ghost(part);
+        claim_refuse(part, code, why);
+}
+
+/* ---- giving up the place: delete, then tell ------------------------------------------------------------------------------------ */
+
+/* The marker goes too, but for a loss: then it is what keeps others away. */
+static bool takes_marker(const struct etcd_part *part)
+{
+        return part->marker && !(part->state == PART_RELEASING && part->claim->lost);
+}
+
+static void write_delete(struct etcd_ask *ask, struct grpc_out *out)
+{
+        Pb__DeleteRangeRequest request = PB__DELETE_RANGE_REQUEST__INIT;
+        char key[ETCD_KEY_MAX];
+
+        request.key = bytes_of(key, key_of_claim(part_of_ask(ask), key));
+        grpc_write(out, &request.base);
+}
+
+static void write_delete_both(struct etcd_ask *ask, struct grpc_out *out)
+{
+        const struct etcd_part *part = part_of_ask(ask);
+        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX];
+        struct etcd_txn txn;
+
+        txn_begin(&txn);
+        txn_delete(&txn, TXN_THEN, bytes_of(key, key_of_claim(part, key)));
+        txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
+        grpc_write(out, &txn.request.base);
+}
+
+/* deleted: how many keys, or -1: not answered. */
+static void deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why)
+{
+        bool releases = part->state == PART_RELEASING;
+
+        if (count >= 0)
+                delay_drop(part);
+        if (!releases && count < 0) {
+                claim_abandon(part, part->code, why ? why->text : NULL);
+        } else if (!releases) {
+                claim_refuse(part, part->code, NULL);
+        } else if (count < 0) {
+                leave_ghost(part);
+                end_release(part, PAWL_IN_DOUBT);
+        } else {
+                bool ours = count > 0 || part->ask.tries > 1; /* by an earlier attempt: our lease still stands */
+
+                history_ended(part, !ours || part->claim->lost ? PAWL_HOW_EXPIRED : PAWL_HOW_RELEASED);
+                end_release(part, ours ? PAWL_OK : PAWL_LOST);
+        }
+}
+
+static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__DeleteRangeResponse *reply = (const Pb__DeleteRangeResponse *)message;
+
+        if (reply)
+                etcd_wrote(part->etcd, reply->header, reply->deleted > 0);
+        deleted(part, reply ? reply->deleted : -1, why);
+}
+
+static void delete_both_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
+        const Pb__DeleteRangeResponse *told = reply ? txn_delete_told(reply, 0) : NULL;
+
+        if (told)
+                etcd_wrote(part->etcd, reply->header, told->deleted > 0);
+        deleted(part, told ? told->deleted : -1, why);
+}
+
+static const struct etcd_method delete_method = {
+        .path = "/etcdserverpb.KV/DeleteRange",
+        .reply = &pb__delete_range_response__descriptor,
+        .write = write_delete,
+        .answered = delete_answered,
+};
+static const struct etcd_method delete_both_method = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_delete_both,
+        .answered = delete_both_answered,
+};
+
+/* Until it is confirmed, or the term is over and the key with it. */
+static void send_delete(struct etcd_part *part)
+{
+        part->ask.patient = true;
+        channel_ask(channel_of(part), &part->ask, takes_marker(part) ? &delete_both_method : &delete_method, NEVER);
+}
+
+void claim_leave(struct etcd_part *part, int code)
+{
+        channel_forget(channel_of(part), &part->ask);
+        part->state = PART_LEAVING;
+        part->code = (uint8_t)code;
+        wait_step_aside(part);
+        wait_end(part);
+        send_delete(part);
+}
+
+void claim_release(struct engine *engine, struct claim *claim)
+{
+        struct etcd_part *part = part_of(claim);
+
+        (void)engine;
+        if (part->renewing && part->term)
+                part->term->wanted--;
+        part->renewing = false;
+        part->state = PART_RELEASING;
+        send_delete(part);
+}
+
+/* ---- acquire: into the line ------------------------------------------------------------------------------------------------------ */
+
+static int64_t wall_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void put_marker(struct etcd_txn *txn, struct etcd_part *part, char *key)
+{
+        Pb__PutRequest *put;
+
+        if (!part->claim->delay)
+                return;
+        put = txn_put(txn, TXN_THEN, bytes_of(key, key_of_marker(part->etcd, part->claim, key)));
+        put->lease = delay_lease(part);
+}
+
+static void put_claim(struct etcd_txn *txn, const struct etcd_part *part, ProtobufCBinaryData key, char *value)
+{
+        const struct etcd *etcd = part->etcd;
+        Pb__PutRequest *put = txn_put(txn, TXN_THEN, key);
+
+        put->value = bytes_of(
+                value, record_write(part->claim, etcd->client, etcd->engine.host->owner, wall_ms(), false, value));
+        put->lease = part->term->lease;
+}
+
+/* Stands in line in any case, and sees who else does. If it was done before: only where it stands. */
+static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        struct sight_room room;
+        struct etcd_txn txn;
+        ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
+
+        txn_begin(&txn);
+        txn_if_absent(&txn, own, NULL);
+        put_claim(&txn, part, own, value);
+        if (!part->brief)
+                sight_write(&txn, part, &room, part->claim->mode == PAWL_SHARED, 0);
+        put_marker(&txn, part, marker);
+        txn_range(&txn, TXN_ELSE, own)->keys_only = true;
+        grpc_write(out, &txn.request.base);
+}
+
+/* Only if nobody is there, and no lock-delay: leaves nothing otherwise. */
+static void write_try(struct etcd_ask *ask, struct grpc_out *out)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const struct claim *claim = part->claim;
+        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        struct sight_room room;
+        struct etcd_txn txn;
+        ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key)), end;
+        size_t length;
+
+        txn_begin(&txn);
+        length = key_of_line(part->etcd, claim->name, claim->name_length, room.line);
+        end = bytes_of(room.line_end, key_after_prefix(room.line, length, room.line_end));
+        txn_if_absent(&txn, bytes_of(room.line, length), &end);
+        length = key_of_markers(part->etcd, claim->name, claim->name_length, room.markers);
+        end = bytes_of(room.markers_end, key_after_prefix(room.markers, length, room.markers_end));
+        txn_if_absent(&txn, bytes_of(room.markers, length), &end);
+        put_claim(&txn, part, own, value);
+        put_marker(&txn, part, marker);
+        txn_range(&txn, TXN_ELSE, own)->keys_only = true;
+        grpc_write(out, &txn.request.base);
+}
+
+/* The key of an earlier attempt whose answer was lost; 0: there is none. */
+static uint64_t order_found(const struct etcd_part *part, const Pb__TxnResponse *reply)
+{
+        const Pb__RangeResponse *found = txn_range_told(reply, 0);
+
+        if (!found || found->n_kvs != 1 || found->kvs[0]->lease != part->term->lease)
+                return 0;
+        return (uint64_t)found->kvs[0]->create_revision;
+}
+
+/* Its lease is not there: what we know of it is wrong. Then all claims on it are in the same position. Nor is it said
+ * which, where there are two. */
+static bool lease_is_gone(struct etcd_part *part, const struct pawl_why *why)
+{
+        struct pawl_why over = *why;
+
+        if (part->ask.status != GRPC_NOT_FOUND)
+                return false;
+        over.code = PAWL_LOST;
+        delay_unterm(part, &over);
+        term_end(part->term, &over);
+        return true;
+}
+
+static void enter_failed(struct etcd_part *part, const struct pawl_why *why)
+{
+        if (lease_is_gone(part, why))
+                return;
+        if (part->ask.tries)
+                claim_abandon(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
+        else
+                claim_refuse(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
+}
+
+static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
+
+        if (!reply || !reply->header) {
+                enter_failed(part, why);
+                return;
+        }
+        etcd_wrote(part->etcd, reply->header, reply->succeeded);
+        part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
+        if (part->cancelled)
+                claim_leave(part, PAWL_CANCELLED);
+        else if (part->order == 0)
+                enter(part); /* it was there a moment ago */
+        else if (!reply->succeeded)
+                wait_look(part);
+        else if (part->brief)
+                wait_in_line(part);
+        else
+                wait_judge(part, reply, 1);
+}
+
+static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
+
+        if (!reply || !reply->header) {
+                enter_failed(part, why);
+                return;
+        }
+        etcd_wrote(part->etcd, reply->header, reply->succeeded);
+        part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
+        if (part->order) {
+                claim_told(part, ask->sent_at);
+                return;
+        }
+        delay_drop(part);
+        claim_refuse(part, part->cancelled ? PAWL_CANCELLED : PAWL_BUSY, NULL);
+}
+
+static const struct etcd_method enter_method = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_enter,
+        .answered = entered,
+};
+static const struct etcd_method try_method = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_try,
+        .answered = tried,
+};
+
+static void enter(struct etcd_part *part)
+{
+        bool tries = !part->claim->wait && part->claim->mode == PAWL_EXCLUSIVE;
+
+        part->state = PART_ENTERING;
+        part->brief = part->claim->wait && wait_has_line(part);
+        part->ask.patient = part->claim->wait;
+        channel_ask(channel_of(part), &part->ask, tries ? &try_method : &enter_method,
+                    etcd_now(part->etcd) + part->etcd->timeout);
+}
+
+void claim_again(struct etcd_part *part)
+{
+        part->order = 0;
+        wait_end(part);
+        wait_left(part, false);
+        enter(part);
+}
+
+/* When everything it hangs on is there. */
+static void enter_if_ready(struct etcd_part *part)
+{
+        if (part->state == PART_TERMING && term_alive(part->term) && delay_ready(part))
+                enter(part);
+}
+
+void claim_termed(struct etcd_part *part)
+{
+        enter_if_ready(part);
+}
+
+void claim_marked(struct etcd_part *part)
+{
+        enter_if_ready(part);
+}
+
+static void begin(struct etcd_part *part)
+{
+        part->state = PART_TERMING;
+        part->order = 0;
+        if (term_join(part->etcd, part) != PAWL_OK)
+                claim_refuse(part, PAWL_NO_MEMORY, NULL);
+}
+
+void claim_acquire(struct engine *engine, struct claim *claim)
+{
+        struct etcd_part *part = part_of(claim);
+
+        claim_know(etcd_of(engine), claim);
+        part->state = PART_TERMING;
+        if (claim->delay && delay_begin(part) != PAWL_OK)
+                claim_refuse(part, PAWL_NO_MEMORY, NULL);
+        else
+                begin(part);
+}
+
+/* ---- its term is over ------------------------------------------------------------------------------------------------------------------ */
+
+void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive)
+{
+        bool sent = part->ask.tries > 0;
+
+        channel_forget(channel_of(part), &part->ask);
+        if (part->state == PART_HELD) {
+                claim_gone(part, PAWL_REASON_SESSION);
+        } else if (part->state == PART_RELEASING) {
+                history_ended(part, PAWL_HOW_EXPIRED);
+                delay_orphan(part);
+                end_release(part, sent ? PAWL_IN_DOUBT : PAWL_LOST);
+        } else if (part->state == PART_LEAVING) {
+                claim_refuse(part, part->code, NULL);
+        } else if (!was_alive || part->state == PART_ADOPTING) {
+                claim_refuse(part, part->state == PART_ADOPTING ? PAWL_LOST : why->code, why->text);
+        } else if (part->cancelled) {
+                claim_refuse(part, PAWL_CANCELLED, NULL);
+        } else { /* to the end of the line: its place went with the term */
+                wait_end(part);
+                wait_left(part, false);
+                begin(part);
+        }
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------------------------------------------------- */
+
+void claim_cancel(struct engine *engine, struct claim *claim)
+{
+        struct etcd_part *part = part_of(claim);
+
+        (void)engine;
+        switch ((enum part_state)part->state) {
+        case PART_TERMING:
+                claim_refuse(part, PAWL_CANCELLED, NULL);
+                break;
+        case PART_ENTERING:
+                if (part->ask.tries == 0)
+                        claim_refuse(part, PAWL_CANCELLED, NULL);
+                else
+                        part->cancelled = true; /* when its answer is there: nothing overtakes it */
+                break;
+        case PART_WAITING:
+        case PART_LOOKING:
+        case PART_KEEPING:
+                claim_leave(part, PAWL_CANCELLED);
+                break;
+        case PART_ADOPTING:
+                part->cancelled = true;
+                break;
+        default:
+                break;
+        }
+}
+
+/* ---- renew: from what is known of the term, or with its next keep-alive ------------------------------------------------------------------- */
+
+/* Of one that is alone on its lease the lease is what is to be extended, not only what we know of it. */
+static bool has_room(const struct etcd_part *part, int64_t now)
+{
+        return !part->term->own && term_has_room(&part->term->time, now, part->claim->ttl);
+}
+
+static void tell_renewed(struct etcd_part *part, int code)
+{
+        const struct engine_host *host = host_of(part);
+        int64_t from = term_counts_from(&part->term->time, etcd_now(part->etcd), part->claim->ttl);
+
+        host->events->renewed(host->core, part->claim, code, from);
+}
+
+void claim_renewed(struct etcd_part *part, int code)
+{
+        part->renewing = false;
+        if (part->state == PART_HELD)
+                tell_renewed(part, code);
+        else if (part->state == PART_KEEPING && code == PAWL_OK)
+                claim_told(part, etcd_now(part->etcd));
+        else if (part->state == PART_KEEPING)
+                wait_look(part);
+}
+
+static void renew(struct etcd_part *part)
+{
+        if (has_room(part, etcd_now(part->etcd))) {
+                tell_renewed(part, PAWL_OK);
+        } else if (!channel_ready(channel_of(part))) {
+                channel_want(channel_of(part));
+                tell_renewed(part, PAWL_UNREACHABLE);
+        } else {
+                part->renewing = true;
+                part->term->wanted++;
+                term_keep(part->term);
+        }
+}
+
+void claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
+{
+        (void)engine;
+        for (size_t i = 0; i < n; i++)
+                renew(part_of(claims[i]));
+}
+
+/* The wait is over. A lease that nobody will keep alive begins with its whole length. */
+void claim_grant(struct etcd_part *part, int64_t sent_at)
+{
+        struct etcd_term *term = part->term;
+
+        wait_end(part);
+        if (term->own && etcd_now(part->etcd) - term->time.extended_at > part->claim->ttl / 20) {
+                part->state = PART_KEEPING;
+                part->renewing = true;
+                term->wanted++;
+                term_keep(term);
+        } else {
+                claim_told(part, sent_at);
+        }
+}

@@ -1,0 +1,223 @@
+/* etcd_watch.c - the two streams of a channel: all watches on one, all keep-alives on the other. A watch begins at revision
+ * 0, which is "from now on": one that began in the past would be served by the store's slow loop, 50 ms late. What happened
+ * before it stood is for its owner to read: docs/decisions/0111. */
+#include <string.h>
+
+#include "etcd.h"
+
+static uint64_t hash_of_id(int64_t id)
+{
+        return (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) >> 16;
+}
+
+static struct etcd_watch *find(struct etcd_channel *channel, int64_t id)
+{
+        for (struct link *link = table_first(&channel->watch_ids, hash_of_id(id)); link; link = link->next) {
+                struct etcd_watch *watch = container_of(link, struct etcd_watch, link);
+
+                if (watch->id == id)
+                        return watch;
+        }
+        return NULL;
+}
+
+/* ---- making and ending them ----------------------------------------------------------------------------------------- */
+
+static int open_stream(struct etcd_channel *channel, struct grpc_stream *stream)
+{
+        if (stream->flow)
+                return PAWL_OK;
+        return channel_ready(channel) ? grpc_open(&channel->grpc, stream) : PAWL_UNREACHABLE;
+}
+
+static int send_create(struct etcd_channel *channel, const struct etcd_watch *watch)
+{
+        Pb__WatchCreateRequest create = PB__WATCH_CREATE_REQUEST__INIT;
+        Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
+        Pb__WatchFilter filter = PB__WATCH_FILTER__NO_PUT;
+        char key[ETCD_KEY_MAX], end[ETCD_KEY_MAX];
+        size_t length = watch->key(watch, key);
+
+        create.key = bytes_of(key, length);
+        if (watch->prefix)
+                create.range_end = bytes_of(end, key_after_prefix(key, length, end));
+        create.filters = &filter;
+        create.n_filters = watch->puts ? 0 : 1;
+        create.watch_id = watch->id;
+        request.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
+        request.create = &create;
+        return grpc_send(&channel->grpc, &channel->watching, &request.base);
+}
+
+/* What cannot be asked for now is asked for by watches_mend. */
+static void create(struct etcd_channel *channel, struct etcd_watch *watch)
+{
+        watch->stands = false;
+        watch->asked = open_stream(channel, &channel->watching) == PAWL_OK && send_create(channel, watch) == PAWL_OK;
+        if (!watch->asked)
+                channel->unwatched = true;
+}
+
+void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch)
+{
+        watch->id = ++channel->last_watch_id;
+        list_init(&watch->listed);
+        list_append(&channel->watches, &watch->listed);
+        table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
+        watch->stands = watch->asked = false;
+        if (channel_ready(channel))
+                create(channel, watch);
+        else
+                channel_want(channel);
+}
+
+static void send_cancel(struct etcd_channel *channel, int64_t id)
+{
+        Pb__WatchCancelRequest cancel = PB__WATCH_CANCEL_REQUEST__INIT;
+        Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
+
+        cancel.watch_id = id;
+        request.request_case = PB__WATCH_REQUEST__REQUEST_CANCEL;
+        request.cancel = &cancel;
+        grpc_send(&channel->grpc, &channel->watching,
+                  &request.base); /* if it is lost: events of an id that is not known */
+}
+
+void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
+{
+        if (!watch_begun(watch))
+                return;
+        if (watch->asked && channel->watching.flow)
+                send_cancel(channel, watch->id);
+        table_remove(&channel->watch_ids, &watch->link);
+        list_remove(&watch->listed);
+        watch->id = 0;
+}
+
+/* ---- what they tell -------------------------------------------------------------------------------------------------- */
+
+/* The store ended it: it fell behind a compaction, or we may not. A number is not used twice on a stream. */
+static void renumber(struct etcd_channel *channel, struct etcd_watch *watch)
+{
+        table_remove(&channel->watch_ids, &watch->link);
+        watch->id = ++channel->last_watch_id;
+        table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
+        watch->asked = watch->stands = false;
+        channel->unwatched = true;
+}
+
+static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t size)
+{
+        struct etcd_channel *channel = container_of(stream, struct etcd_channel, watching);
+        const Pb__WatchResponse *told = grpc_unpack(&channel->grpc, &pb__watch_response__descriptor, bytes, size);
+        struct etcd_watch *watch = told ? find(channel, told->watch_id) : NULL;
+
+        if (!told) {
+                grpc_fail(&channel->grpc, PAWL_UNREACHABLE, "an event that cannot be read");
+                return;
+        }
+        if (watch && told->canceled) {
+                renumber(channel, watch);
+                channel_clock(channel);
+                return;
+        }
+        if (watch && told->created && !watch->stands) {
+                watch->stands = true;
+                watch->ready(watch);
+        }
+        for (size_t i = 0; i < told->n_events; i++) {
+                watch = find(channel, told->watch_id); /* it may have been ended meanwhile */
+                if (watch)
+                        watch->fired(watch, told->events[i]);
+        }
+}
+
+static void ended_watch(struct grpc_stream *stream, const struct grpc_answer *answer)
+{
+        struct etcd_channel *channel = container_of(stream, struct etcd_channel, watching);
+
+        (void)answer;
+        for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next)
+                container_of(at, struct etcd_watch, listed)->asked = false;
+        channel->unwatched = true;
+        channel_clock(channel);
+}
+
+void watches_mend(struct etcd_channel *channel)
+{
+        if (!channel->unwatched || !channel_ready(channel))
+                return;
+        channel->unwatched = false;
+        for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next) {
+                struct etcd_watch *watch = container_of(at, struct etcd_watch, listed);
+
+                if (!watch->asked)
+                        create(channel, watch);
+        }
+}
+
+/* ---- keep-alives ------------------------------------------------------------------------------------------------------- */
+
+bool channel_keep(struct etcd_channel *channel, int64_t lease)
+{
+        Pb__LeaseKeepAliveRequest request = PB__LEASE_KEEP_ALIVE_REQUEST__INIT;
+
+        request.id = lease;
+        return open_stream(channel, &channel->keeping) == PAWL_OK &&
+               grpc_send(&channel->grpc, &channel->keeping, &request.base) == PAWL_OK;
+}
+
+static void heard_keep(struct grpc_stream *stream, const uint8_t *bytes, size_t size)
+{
+        struct etcd_channel *channel = container_of(stream, struct etcd_channel, keeping);
+        const Pb__LeaseKeepAliveResponse *told =
+                grpc_unpack(&channel->grpc, &pb__lease_keep_alive_response__descriptor, bytes, size);
+
+        if (told)
+                term_kept(channel->etcd, told->id, told->ttl);
+        else
+                grpc_fail(&channel->grpc, PAWL_UNREACHABLE, "an answer that cannot be read");
+}
+
+static void ended_keep(struct grpc_stream *stream, const struct grpc_answer *answer)
+{
+        (void)answer;
+        terms_down(container_of(stream, struct etcd_channel, keeping)->etcd);
+}
+
+/* ---- the channel comes and goes ---------------------------------------------------------------------------------------- */
+
+/* Also with a new token, which the streams do not know. */
+void watches_up(struct etcd_channel *channel)
+{
+        if (channel->watching.flow)
+                grpc_end(&channel->grpc, &channel->watching);
+        if (channel->keeping.flow) {
+                grpc_end(&channel->grpc, &channel->keeping);
+                terms_down(channel->etcd);
+        }
+        watches_down(channel);
+        watches_mend(channel);
+}
+
+void watches_down(struct etcd_channel *channel)
+{
+        for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next)
+                container_of(at, struct etcd_watch, listed)->asked = false;
+        channel->unwatched = true;
+}
+
+int watches_init(struct etcd_channel *channel)
+{
+        list_init(&channel->watches);
+        channel->watching =
+                (struct grpc_stream){.method = "/etcdserverpb.Watch/Watch", .heard = heard_watch, .ended = ended_watch};
+        channel->keeping = (struct grpc_stream){
+                .method = "/etcdserverpb.Lease/LeaseKeepAlive", .heard = heard_keep, .ended = ended_keep};
+        return table_init(&channel->watch_ids);
+}
+
+void watches_free(struct etcd_channel *channel)
+{
+        table_free(&channel->watch_ids);
+}
