@@ -393,3 +393,8 @@ class Between(Cutter):
     def __init__(self, member):
         super().__init__(member)
         self.where = "127.0.0.1:%d" % self.port
+
+    def live(self):
+        """Connections that neither side has ended."""
+        with self.lock:
+            return [pair for pair in self.pairs if pair[0].fileno() >= 0]
