@@ -141,6 +141,7 @@ struct zk_session {
         bool ever;           /* it was connected before */
         bool met;            /* a server answered the last attempt, whatever it said */
         bool greeted;        /* the server has answered the first packet of this connection */
+        bool kept;           /* ZK_OWN: its claim waits, and it is kept alive */
         bool freed;          /* as soon as nobody uses it */
         bool dropped;        /* and without closing it at the server */
         struct pawl_why why; /* why it is not connected */
@@ -192,6 +193,7 @@ enum zk_claim_state {
         ZK_WATCHING,
         ZK_WAITING,
         ZK_MARKING,
+        ZK_WRITING, /* that it holds, if it is detached */
         ZK_HELD,
         ZK_RELEASING,
         ZK_CANCELLING,
@@ -229,6 +231,7 @@ struct zk_part {
         bool heired : 1;    /* releasing: there is an heir */
         bool inherits : 1;  /* and its node is there */
         bool again : 1;     /* the marker was not there: delete the node alone */
+        bool looked : 1;    /* it did not get the lock at once */
 };
 
 static inline struct zk_part *zk_part_of(const struct claim *claim)
@@ -287,6 +290,8 @@ bool zk_wait_behind_ours(struct zk_part *part);
 bool zk_wait_is_next(struct zk_part *part);
 /* The claim's node is gone from the line. clean: it held the lock and gave it back. */
 void zk_followers_told(struct zk_part *part, bool clean);
+/* Writes the request that writes into its node that it holds: one flight, or a part of one. */
+void zk_put_held(struct zk_part *part, struct jute_out *out);
 /* A limited claim holds: those who wait for that are told. */
 void zk_wait_tell_held(struct zk_part *part);
 /* The one that inherits the lock if this one is given back, or NULL. */
@@ -305,6 +310,9 @@ void zk_delay_mark(struct zk_part *part);        /* makes it, then grants */
 void zk_delay_cancel(struct zk_part *part);      /* does not want it any more */
 bool zk_delay_is_marker(struct jute_text child); /* _d_... */
 bool zk_delay_owner(struct jute_text child, uint64_t uid[2]);
+/* From when the lease may count: a holder must believe in its marker's session, too. */
+int64_t zk_delay_counts_from(const struct zk_part *part);
+void zk_delay_beat(struct zk_part *part);
 /* gone: the marker was deleted with the node; else it is, after the delay. */
 void zk_delay_end(struct zk_part *part, bool gone);
 bool zk_delay_path(const struct zk_part *part, char *path); /* false: there is no marker */

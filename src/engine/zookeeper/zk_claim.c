@@ -10,6 +10,7 @@
 enum { PATIENCE_IN_LINE = 6, TRIES_MAX = 8 };
 #define RETRY_AFTER (100 * MS)
 
+static void sent(struct zk_part *part, int code, enum zk_claim_state want);
 static void send_release(struct zk_part *part);
 static void find_node(struct zk_part *part);
 
@@ -87,17 +88,28 @@ void zk_claim_refuse(struct zk_part *part, int code, const char *why)
         host->events->refused(host->core, part->claim, code, why);
 }
 
+static int64_t counts_from(const struct zk_part *part)
+{
+        int64_t from = zk_counts_from(part->session, part->claim->ttl), marker;
+
+        if (!part->delay)
+                return from;
+        marker = zk_delay_counts_from(part);
+        return marker < from ? marker : from;
+}
+
 void zk_claim_grant(struct zk_part *part)
 {
         const struct engine_host *host = host_of(part);
         struct zk *zk = part->zk;
         struct grant grant = {
                 .token = zk_token(zk, part->token),
-                .sent_at = zk_counts_from(part->session, part->claim->ttl),
+                .sent_at = counts_from(part),
         };
 
         part->state = ZK_HELD;
         part->doubtful = false;
+        part->session->kept = false;
         if (part->claim->max_holders)
                 zk_wait_tell_held(part);
         zk_wait_granted(part);
@@ -109,10 +121,36 @@ void zk_claim_grant(struct zk_part *part)
         host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
 }
 
+/* The lease of a detached claim is counted from the last change of its node. */
+static void written(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        struct zk_part *part = part_of_ask(ask);
+
+        (void)reply;
+        if (error == ZK_CONNECTION_LOSS)
+                zk_claim_park(part, ZK_LOOKING);
+        else if (part->cancelled)
+                zk_claim_leave(part, PAWL_CANCELLED);
+        else if (error == ZK_OK)
+                zk_claim_grant(part);
+        else
+                zk_claim_look(part);
+}
+
+static void write_and_grant(struct zk_part *part)
+{
+        part->state = ZK_WRITING;
+        part->ask.answered = written;
+        zk_put_held(part, zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM));
+        sent(part, zk_send(part->session), ZK_LOOKING);
+}
+
 void zk_claim_first(struct zk_part *part)
 {
         if (part->claim->delay && !part->cancelled)
                 zk_delay_mark(part);
+        else if (part->claim->detached && part->looked)
+                write_and_grant(part);
         else
                 zk_claim_grant(part);
 }
@@ -507,6 +545,7 @@ void zk_claim_look(struct zk_part *part)
         struct jute_out *out;
 
         part->state = ZK_LOOKING;
+        part->looked = true;
         part->ask.answered = look_answered;
         out = zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM);
         put_children(part, out);
@@ -626,6 +665,8 @@ void zk_claim_acquire(struct engine *engine, struct claim *claim)
         }
         part->since_ms = zk_wall_ms();
         part->session = zk_session_find(zk, claim->ttl, claim->detached ? ZK_OWN : ZK_SHARED);
+        if (part->session)
+                part->session->kept = true;
         if (!part->session) {
                 zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
         } else if (part->session->state == ZK_CONNECTED) {
@@ -714,27 +755,62 @@ void zk_claim_cancel(struct engine *engine, struct claim *claim)
 static void renewed(struct zk_part *part, int code)
 {
         const struct engine_host *host = host_of(part);
-        int64_t from = code == PAWL_OK ? zk_counts_from(part->session, part->claim->ttl) : 0;
+        int64_t from = code == PAWL_OK ? counts_from(part) : 0;
 
         host->events->renewed(host->core, part->claim, code, from);
 }
 
-/* A session serves them all: while it was extended of late, nothing has to be sent. A lease of its own is kept by nobody else. */
+/* A detached lease is kept by nobody else: its node is written. */
+static void rewritten(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        struct zk_part *part = part_of_ask(ask);
+
+        (void)reply;
+        if (error == ZK_NO_NODE)
+                zk_claim_gone(part, PAWL_REASON_BROKEN);
+        else
+                renewed(part, error == ZK_OK ? PAWL_OK : PAWL_UNREACHABLE);
+}
+
+static void rewrite(struct zk_part *part)
+{
+        int code;
+
+        if (zk_asked(&part->ask))
+                return;
+        part->ask.answered = rewritten;
+        zk_put_held(part, zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM));
+        code = zk_send(part->session);
+        if (code != PAWL_OK)
+                renewed(part, code);
+}
+
+static bool has_room(const struct zk_part *part)
+{
+        const struct claim *claim = part->claim;
+
+        return zk_now(part->zk) - counts_from(part) <= claim->ttl / 4;
+}
+
+/* A session serves them all: while it was extended of late, nothing has to be sent. */
 void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
 {
-        struct zk *zk = zk_of(engine);
-
+        (void)engine;
         for (size_t i = 0; i < n; i++) {
                 struct zk_part *part = zk_part_of(claims[i]);
                 struct zk_session *session = part->session;
 
                 if (session->state != ZK_CONNECTED) {
                         renewed(part, PAWL_UNREACHABLE);
-                } else if (session->kind != ZK_OWN && term_has_room(&session->time, zk_now(zk), claims[i]->ttl)) {
+                } else if (session->kind == ZK_OWN) {
+                        rewrite(part);
+                } else if (has_room(part)) {
                         renewed(part, PAWL_OK);
                 } else {
                         list_remove(&part->listed);
                         list_append(&session->renewals, &part->listed);
+                        if (part->delay)
+                                zk_delay_beat(part);
                         zk_beat(session);
                 }
         }
@@ -868,6 +944,8 @@ void zk_claim_release(struct engine *engine, struct claim *claim)
         struct zk_part *part = zk_part_of(claim);
 
         list_remove(&part->listed); /* of the renewals */
+        zk_forget(part->session, &part->ask);
+        list_init(&part->ask.listed);
         zk_wait_end(part);
         part->until = zk_now(zk) + (claim->ttl < zk->timeout ? claim->ttl : zk->timeout);
         send_release(part);
@@ -941,10 +1019,12 @@ static void start_over(struct zk_part *part)
                 zk_delay_cancel(part);
         part->made = part->doubtful = false;
         part->session = zk_session_find(part->zk, claim->ttl, claim->detached ? ZK_OWN : ZK_SHARED);
-        if (part->session)
+        if (part->session) {
+                part->session->kept = true;
                 zk_claim_park(part, ZK_ASKING);
-        else
+        } else {
                 zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
+        }
 }
 
 /* Its node went with the session. */

@@ -150,6 +150,20 @@ static void unmarked(struct zk_ask *ask, int error, struct jute_in *reply)
                 delay_free(delay);
 }
 
+/* Its data are the claim's record, for others to read. */
+static void put_marker(const struct zk_delay *delay, struct jute_out *out)
+{
+        const struct zk *zk = delay->zk;
+        char record[RECORD_MAX + 1];
+        size_t length = 0;
+
+        if (delay->part)
+                length = record_write(delay->part->claim, zk->client, zk->engine.host->owner, delay->part->since_ms,
+                                      true, record);
+        zk_request(delay->session, ZK_CREATE);
+        jute_put_create(out, delay->path, record, length, zk->acl, ZK_EPHEMERAL);
+}
+
 /* Makes it or deletes it, whichever is next. What cannot be sent now is sent when the session comes back. */
 static void marker_send(struct zk_delay *delay)
 {
@@ -164,8 +178,7 @@ static void marker_send(struct zk_delay *delay)
                 zk_request(session, ZK_DELETE);
                 jute_put_path_version(out, delay->path, -1);
         } else {
-                zk_request(session, ZK_CREATE);
-                jute_put_create(out, delay->path, NULL, 0, delay->zk->acl, ZK_EPHEMERAL);
+                put_marker(delay, out);
         }
         (void)zk_send(session);
 }
@@ -225,6 +238,18 @@ void zk_delay_end(struct zk_part *part, bool gone)
                 delay_free(part->delay);
         else
                 let_go(part->delay, part->delay->delay);
+}
+
+int64_t zk_delay_counts_from(const struct zk_part *part)
+{
+        const struct zk_delay *delay = part->delay;
+
+        return delay->made ? zk_counts_from(delay->session, delay->ttl + delay->delay) : INT64_MIN / 2;
+}
+
+void zk_delay_beat(struct zk_part *part)
+{
+        zk_beat(part->delay->session);
 }
 
 /* ---- its session ------------------------------------------------------------------------------------------------- */

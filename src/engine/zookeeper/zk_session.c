@@ -725,9 +725,15 @@ static bool is_overdue(const struct zk_session *session, int64_t now)
                now >= list_first(&session->asked, struct zk_ask, listed)->sent_at + patience(session);
 }
 
+/* A detached lease that is held is its holder's to renew. */
+static bool is_let_alone(const struct zk_session *session)
+{
+        return session->kind == ZK_OWN && !session->kept;
+}
+
 static void keep_alive(struct zk_session *session, int64_t now)
 {
-        if (session->state != ZK_CONNECTED || session->kind == ZK_OWN)
+        if (session->state != ZK_CONNECTED || is_let_alone(session))
                 return;
         if (session->users > 0) {
                 if (now >= last_proof(session) + session->every)
@@ -746,7 +752,7 @@ static int64_t next_look(const struct zk_session *session, int64_t now)
                 next = session->sent_at + patience(session);
         if (!list_empty(&session->asked))
                 next = list_first(&session->asked, struct zk_ask, listed)->sent_at + patience(session);
-        if (session->state == ZK_CONNECTED && session->kind != ZK_OWN) {
+        if (session->state == ZK_CONNECTED && !is_let_alone(session)) {
                 at = (session->users ? last_proof(session) : session->sent_at) + session->every;
                 next = at < next ? at : next;
         }

@@ -165,7 +165,7 @@ struct zk_part *zk_wait_heir(const struct zk_part *part)
         if (list_empty(&part->followers) || part->claim->mode != PAWL_EXCLUSIVE)
                 return NULL;
         heir = list_first(&part->followers, struct zk_part, listed);
-        if (heir->claim->max_holders)
+        if (heir->claim->mode != PAWL_EXCLUSIVE && !(heir->wait && heir->wait->proven))
                 return NULL;
         return heir->state == ZK_WAITING && heir->session->state == ZK_CONNECTED ? heir : NULL;
 }
@@ -216,6 +216,17 @@ void zk_followers_told(struct zk_part *part, bool clean)
         }
 }
 
+void zk_put_held(struct zk_part *part, struct jute_out *out)
+{
+        char path[ZK_PATH_MAX], record[RECORD_MAX + 1];
+        size_t length =
+                record_write(part->claim, part->zk->client, part->zk->engine.host->owner, part->since_ms, true, record);
+
+        zk_path_of_part(part, path);
+        zk_request(part->session, ZK_SET_DATA);
+        jute_put_set_data(out, path, record, length, -1);
+}
+
 /* Somebody must be there when the answer comes. */
 static void said(struct zk_ask *ask, int error, struct jute_in *reply)
 {
@@ -229,19 +240,11 @@ static void say_held(struct zk_part *part)
 {
         struct zk_session *session = part->session;
         struct zk_ask *ask = malloc(sizeof(*ask));
-        struct jute_out *out;
-        char path[ZK_PATH_MAX], record[RECORD_MAX + 1];
-        size_t length;
 
         if (!ask)
                 return;
         zk_ask_init(ask, said);
-        zk_path_of_part(part, path);
-        length =
-                record_write(part->claim, part->zk->client, part->zk->engine.host->owner, part->since_ms, true, record);
-        out = zk_begin(session, ask, ZK_REQUEST_ROOM);
-        zk_request(session, ZK_SET_DATA);
-        jute_put_set_data(out, path, record, length, -1);
+        zk_put_held(part, zk_begin(session, ask, ZK_REQUEST_ROOM));
         if (zk_send(session) != PAWL_OK)
                 free(ask);
 }
@@ -498,6 +501,7 @@ static void wait_for(struct zk_part *part, const struct view *view, size_t place
         } else if (ours && ours->made && ours->number == node.number && !ours->claim->detached) {
                 follow(part, ours);
                 part->wait->waited = true;
+                part->wait->proven = proven;
                 part->state = ZK_WAITING;
         } else {
                 watch_other(part, child, proven && !node.delays);
@@ -505,10 +509,10 @@ static void wait_for(struct zk_part *part, const struct view *view, size_t place
 }
 
 /* A limited lock is full. The first who waits hears of every change of the line; the others wait until the one before them holds
- * the lock, or leaves. */
-static void wait_for_any(struct zk_part *part, const struct view *view)
+ * the lock, and says so in its node, or leaves. Only limited claims of ours say so. */
+static void wait_for_any(struct zk_part *part, const struct view *view, bool next)
 {
-        if (line_holding(part->zk->earlier, view->earlier) == view->earlier)
+        if (next || part->zk->earlier[view->earlier - 1].limit == 0)
                 watch_other(part, (struct jute_text){.at = ""}, false);
         else
                 wait_for(part, view, view->earlier - 1, false);
@@ -534,7 +538,7 @@ static void judge(struct zk_part *part, const struct view *view)
         else if (view->orphan.length && (verdict.granted || view->earlier == 0))
                 watch_other(part, view->orphan, false);
         else if (verdict.wait_for == LINE_ANYBODY)
-                wait_for_any(part, view);
+                wait_for_any(part, view, verdict.next);
         else
                 wait_for(part, view, (size_t)verdict.wait_for, verdict.proven && !view->orphan.length);
 }
