@@ -170,6 +170,22 @@ int past_read(struct past_view *view, const char *text, size_t size, const char 
         return PAWL_OK;
 }
 
+bool past_awaits_end(const struct past_view *view, bool (*holds)(void *arg, uint64_t token), void *arg)
+{
+        uint64_t latest = 0;
+        bool ended = true;
+
+        for (size_t i = 0; i < view->count; i++) {
+                const struct past_line *line = &view->lines[i]->line;
+                if (line->token > latest) {
+                        latest = line->token;
+                        ended = false;
+                }
+                ended = ended || (line->token == latest && line->how != 0);
+        }
+        return !ended && !holds(arg, latest);
+}
+
 /* The latest first; of one token the end before its beginning, and who broke it knows best how it ended. */
 static int latest_first(const void *a, const void *b)
 {

@@ -52,6 +52,8 @@ struct past_view {
 
 /* Adds the lines of a batch that are about name; what is no line of ours is passed over. PAWL_OK or PAWL_NO_MEMORY. */
 int past_read(struct past_view *view, const char *text, size_t size, const char *name);
+/* Did the latest of them begin, and neither hold nor end? Its end may be on its way: those of a busy client take a second. */
+bool past_awaits_end(const struct past_view *view, bool (*holds)(void *arg, uint64_t token), void *arg);
 /* Tells them, the latest first, each once; those whose token holds says are not past. Frees the view. now_ms: for ends that
  * nobody wrote down. */
 void past_tell(struct past_view *view, struct inquiry *inquiry, bool (*holds)(void *arg, uint64_t token), void *arg,
