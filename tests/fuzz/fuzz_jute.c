@@ -1,5 +1,5 @@
-/* fuzz_jute.c - whatever a server sends, as any of the records we read: nothing outside it is looked at, and a text is a part of
- * it. The seeds are packets of a real server. */
+/* fuzz_jute.c - whatever a server sends, as any of the records we read: nothing outside it is looked at, and a
+ * text is a part of it. The seeds are packets of a real server. */
 #include <string.h>
 
 #include "engine/zookeeper/jute.h"

@@ -1,5 +1,5 @@
-/* test_jute.c - ZooKeeper's records: as its servers write them (tests/fuzz/corpus/jute was recorded from one), and cut, long or
- * full ones. */
+/* test_jute.c - ZooKeeper's records: as its servers write them (tests/fuzz/corpus/jute was recorded from one), and
+ * cut, long or full ones. */
 #include <pawl.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "pawl.h"
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 /* Room for so many bytes, or NULL from the first time on that there was none. */
 static char *take(struct jute_out *out, size_t size)
@@ -201,7 +201,7 @@ void jute_end_ops(struct jute_out *out)
         put_op_header(out, ZK_ERROR, true);
 }
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 static uint32_t read_int(const char *at)
 {
@@ -407,7 +407,7 @@ int jute_get_results(struct jute_in *in, size_t *failed)
         return in->bad ? ZK_MARSHALLING : error;
 }
 
-/* ---- what errors mean ---- */
+/* ---- what errors mean ------------------------------------------------------------------------------------------ */
 
 static const struct {
         int error, code;

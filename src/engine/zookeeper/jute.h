@@ -1,8 +1,9 @@
-/* jute.h - ZooKeeper's records as bytes: the few of its protocol that locks need, written into given memory and read in place.
- * Nothing is allocated and nothing is sent here; texts are views of what was received.
+/* jute.h - ZooKeeper's records as bytes: the few of its protocol that locks need, written into given memory and
+ * read in place. Nothing is allocated and nothing is sent here; texts are views of what was received.
  *
- * A packet is a length of four bytes and so much behind it: a header and a record. Everything is big-endian. Many requests may
- * be written one behind the other into the same memory and sent at once; replies come in the order of the requests:
+ * A packet is a length of four bytes and so much behind it: a header and a record. Everything is big-endian. Many
+ * requests may be written one behind the other into the same memory and sent at once; replies come in the order of
+ * the requests:
  *
  *   start = jute_begin(&out, xid, ZK_CREATE2);            jute_get_reply(&in, &reply);
  *   jute_put_create(&out, path, data, size, acl, flags);  if (reply.error == ZK_OK)
@@ -15,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- words of the protocol ---- */
+/* ---- words of the protocol ------------------------------------------------------------------------------------- */
 
 enum zk_op {
         ZK_ERROR = -1, /* in the answer to a multi */
@@ -85,7 +86,7 @@ enum zk_error {
 /* The code of pawl.h for an error of the server, and a sentence without a full stop ("the server is throttling"). */
 int zk_error(int error, const char **sentence);
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 struct jute_out {
         char *start, *at, *end;
@@ -146,12 +147,12 @@ void jute_put_set_data(struct jute_out *out, const char *path, const void *data,
 /* setWatches is a long (the last zxid seen) and three vectors of paths: on data, on existence, on children. */
 void jute_put_count(struct jute_out *out, size_t count);
 
-/* One operation of a multi: its header; its body follows. jute_end_ops is behind the last. A create2 in a multi is taken for a
- * create, whose answer has no stat (3.8): the node's czxid is the reply's zxid. */
+/* One operation of a multi: its header; its body follows. jute_end_ops is behind the last. A create2 in a multi is
+ * taken for a create, whose answer has no stat (3.8): the node's czxid is the reply's zxid. */
 void jute_begin_op(struct jute_out *out, enum zk_op op);
 void jute_end_ops(struct jute_out *out);
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct jute_in {
         const char *at, *end;
@@ -168,15 +169,16 @@ static inline void jute_in_init(struct jute_in *in, const void *data, size_t siz
         *in = (struct jute_in){.at = data, .end = (const char *)data + size};
 }
 
-/* The first packet of what was received. Returns its length with the four bytes before it, or 0: not all of it is there yet. It
- * is bad if it says that it is longer than most. */
+/* The first packet of what was received. Returns its length with the four bytes before it, or 0: not all of it is
+ * there yet. It is bad if it says that it is longer than most. */
 size_t jute_packet(const void *data, size_t size, size_t most, struct jute_in *packet);
 
 bool jute_get_bool(struct jute_in *in);
 int32_t jute_get_int(struct jute_in *in);
 int64_t jute_get_long(struct jute_in *in);
 struct jute_text jute_get_text(struct jute_in *in); /* a text or a buffer; the same as bytes */
-/* The number of elements of a vector, each of at least so many bytes: never more than there is room for in what is left. */
+/* The number of elements of a vector, each of at least so many bytes: never more than there is room for in what is
+ * left. */
 size_t jute_get_count(struct jute_in *in, size_t least);
 
 void jute_get_connect(struct jute_in *in, struct zk_connect *answer);
@@ -199,8 +201,8 @@ void jute_get_stat(struct jute_in *in, struct zk_stat *stat); /* exists, setData
 
 void jute_get_created(struct jute_in *in, struct jute_text *path, struct zk_stat *stat); /* create2, container */
 void jute_get_data(struct jute_in *in, struct jute_text *data, struct zk_stat *stat);    /* getData */
-/* getChildren2 and getEphemerals begin with a vector of texts: jute_get_count(in, 4), then jute_get_text for each; behind those of
- * getChildren2 is the parent's stat. getACL: jute_get_count(in, 12), then these, then a stat. */
+/* getChildren2 and getEphemerals begin with a vector of texts: jute_get_count(in, 4), then jute_get_text for each;
+ * behind those of getChildren2 is the parent's stat. getACL: jute_get_count(in, 12), then these, then a stat. */
 struct zk_access {
         int32_t permissions;
         struct jute_text scheme, id;
@@ -213,8 +215,8 @@ struct zk_event {
 };
 void jute_get_event(struct jute_in *in, struct zk_event *event);
 
-/* One result of a multi; false behind the last, or if it is bad. If one failed then all have an error: that one its own, those
- * before it ZK_OK, those behind it ZK_INCONSISTENT, and all are ZK_ERROR. */
+/* One result of a multi; false behind the last, or if it is bad. If one failed then all have an error: that one
+ * its own, those before it ZK_OK, those behind it ZK_INCONSISTENT, and all are ZK_ERROR. */
 struct zk_result {
         int32_t op; /* enum zk_op */
         int32_t error;

@@ -1,6 +1,6 @@
-/* zk_break.c - cuts holders off, or asks them to let go. A holder hears of it by its client's mailbox (zk_news.c): a break deletes
- * its node and writes there in one transaction. Holders that are not ours have no mailbox: their node is deleted, or, for one of
- * Curator's, its data become what Curator's Revoker writes. */
+/* zk_break.c - cuts holders off, or asks them to let go. A holder hears of it by its client's mailbox (zk_news.c):
+ * a break deletes its node and writes there in one transaction. Holders that are not ours have no mailbox: their
+ * node is deleted, or, for one of Curator's, its data become what Curator's Revoker writes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,8 @@ static void force_ended(struct zk_question *question)
         struct force *force = force_of(question);
 
         forget_mails(force);
-        /* With its node deleted the session of the marker lives on by itself; else it is closed and takes the marker along. */
+        /* With its node deleted the session of the marker lives on by itself; else it is closed and takes the
+         * marker along. */
         if (force->delaying && (question->sent || force->asked))
                 zk_session_drop(force->delaying);
         else if (force->delaying)
@@ -68,7 +69,7 @@ static void force_ended(struct zk_question *question)
         free(force);
 }
 
-/* ---- who ---------------------------------------------------------------------------------------------------------- */
+/* ---- who ------------------------------------------------------------------------------------------------------- */
 
 static bool is_chosen(const struct force *force, const struct zk_seen *seen)
 {
@@ -108,7 +109,7 @@ static size_t narrow(struct zk_question *question)
         return left;
 }
 
-/* ---- mailboxes ---------------------------------------------------------------------------------------------------- */
+/* ---- mailboxes ------------------------------------------------------------------------------------------------- */
 
 static bool has_mailbox(const struct zk_question *question, const struct zk_seen *seen)
 {
@@ -235,7 +236,7 @@ static size_t room_for_all(const struct zk_question *question)
         return room;
 }
 
-/* ---- break -------------------------------------------------------------------------------------------------------- */
+/* ---- break ----------------------------------------------------------------------------------------------------- */
 
 /* What every claim of ours that was cut off leaves behind. */
 static void note_past(struct zk_question *question, struct past *past)
@@ -364,7 +365,7 @@ static void break_now(struct zk_question *question)
         zk_question_send(question, take_break, break_taken);
 }
 
-/* ---- a break with a lock-delay ------------------------------------------------------------------------------------ */
+/* ---- a break with a lock-delay --------------------------------------------------------------------------------- */
 
 /* The one among them whose lock-delay is the longest, or NULL: none has one. */
 static const struct zk_seen *most_delayed(const struct zk_question *question)
@@ -407,7 +408,7 @@ static void make_marker(struct zk_question *question, const struct zk_seen *hold
                               .mode = record->mode,
                               .max_holders = record->limit,
                               .note = record->note};
-        char path[ZK_PATH_MAX], data[RECORD_MAX + 1];
+        char path[ZK_PATH_MAX], data[RECORD_MAX + 1], guid[37];
         struct jute_out *out;
         uint64_t uid[2];
         size_t length, size;
@@ -415,9 +416,8 @@ static void make_marker(struct zk_question *question, const struct zk_seen *hold
         loop_random(question->zk->engine.host->loop, uid, sizeof(uid));
         zk_path_of_name(question->zk, question->name, strlen(question->name), path);
         length = strlen(path);
-        snprintf(path + length, sizeof(path) - length, "/_d_%08x-%04x-%04x-%04x-%012llx", (unsigned)(uid[0] >> 32),
-                 (unsigned)(uid[0] >> 16 & 0xffff), (unsigned)(uid[0] & 0xffff), (unsigned)(uid[1] >> 48),
-                 (unsigned long long)(uid[1] & 0xffffffffffff));
+        zk_guid_write(uid, guid);
+        snprintf(path + length, sizeof(path) - length, "/_d_%s", guid);
         size = record_write(&claim, record->client, record->owner, record->since_ms, false, data);
         out = zk_question_flight(question, force->delaying, ZK_REQUEST_ROOM);
         if (!out)
@@ -427,8 +427,8 @@ static void make_marker(struct zk_question *question, const struct zk_seen *hold
         zk_question_send(question, take_marker, marker_taken);
 }
 
-/* Before its node is deleted something must keep the others out that does not depend on the holder: a marker on a session as
- * long as the delay, which nobody keeps alive. */
+/* Before its node is deleted something must keep the others out that does not depend on the holder: a marker on a
+ * session as long as the delay, which nobody keeps alive. */
 static void mark_first(struct zk_question *question, const struct zk_seen *holder)
 {
         struct force *force = force_of(question);
@@ -447,7 +447,7 @@ static void mark_first(struct zk_question *question, const struct zk_seen *holde
                 zk_question_pause(question, LOOK_AGAIN * MS, zk_question_again);
 }
 
-/* ---- ask ---------------------------------------------------------------------------------------------------------- */
+/* ---- ask ------------------------------------------------------------------------------------------------------- */
 
 static void take_ask(struct zk_question *question, size_t place, int error, struct jute_in *reply)
 {
@@ -559,7 +559,7 @@ static void ask_now(struct zk_question *question)
         }
 }
 
-/* ---- both --------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------------------------ */
 
 static void mails_taken(struct zk_question *question)
 {

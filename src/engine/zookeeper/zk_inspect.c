@@ -1,5 +1,6 @@
-/* zk_inspect.c - list and show: lines are read as they stand, and judged by the rule by which claims judge themselves. Here is
- * also what every question does: it waits for a connection, sends one flight after the other, and begins again if one is lost. */
+/* zk_inspect.c - list and show: lines are read as they stand, and judged by the rule by which claims judge
+ * themselves. Here is also what every question does: it waits for a connection, sends one flight after the other,
+ * and begins again if one is lost. */
 #include "zk_inspect.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 enum { LINES_AT_ONCE = 64, DATA_AT_ONCE = 256, TRIES = 3 };
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------------------------- */
 
 static void forget_lines(struct zk_question *question)
 {
@@ -214,7 +215,7 @@ static void inspect_forget(struct engine *engine, struct inquiry *inquiry)
         }
 }
 
-/* ---- reading lines ----------------------------------------------------------------------------------------------- */
+/* ---- reading lines --------------------------------------------------------------------------------------------- */
 
 /* Room for one more of size bytes each. */
 static bool make_room(void **things, size_t count, size_t *room, size_t size)
@@ -300,14 +301,17 @@ static int compare_seen(const void *a, const void *b)
         return one->marker ? strcmp(one->child, other->child) : zk_number_order(one->node.number, other->node.number);
 }
 
-/* Does the marker's claim stand in the line? Both names have the claim's id in them, behind three letters. */
+/* Does the marker's claim stand in the line? */
 static bool has_claim(const struct zk_seen *marker, const struct zk_seen *line, size_t count)
 {
-        enum { ID = 36 };
+        struct jute_text child = {.at = marker->child, .length = strlen(marker->child)};
+        uint64_t uid[2];
 
-        for (size_t i = 0; i < count && strlen(marker->child) >= 3 + ID; i++)
-                if (!line[i].marker && strncmp(line[i].child, "_c_", 3) == 0 &&
-                    strncmp(line[i].child + 3, marker->child + 3, ID) == 0)
+        if (!zk_delay_owner(child, uid))
+                return false;
+        for (size_t i = 0; i < count; i++)
+                if (!line[i].marker && line[i].node.contender.uid[0] == uid[0] &&
+                    line[i].node.contender.uid[1] == uid[1])
                         return true;
         return false;
 }
@@ -386,7 +390,7 @@ void zk_question_look(struct zk_question *question)
         zk_question_send(question, take_line, lines_taken);
 }
 
-/* ---- their data -------------------------------------------------------------------------------------------------- */
+/* ---- their data ------------------------------------------------------------------------------------------------ */
 
 static bool is_read(const struct zk_question *question, const struct zk_seen *seen)
 {
@@ -441,8 +445,8 @@ static bool is_settled(const struct zk_question *question)
         return true;
 }
 
-/* How long the lock-delay of an orphaned marker may still last. One that was made by a break began then; one that its holder had
- * made lasts as long as the holder's second session. */
+/* How long the lock-delay of an orphaned marker may still last. One that was made by a break began then; one that
+ * its holder had made lasts as long as the holder's second session. */
 static int64_t delay_left(const struct zk_seen *marker)
 {
         int64_t delay = marker->ours ? marker->record.delay_ms : 1;
@@ -451,7 +455,8 @@ static int64_t delay_left(const struct zk_seen *marker)
         return left > 0 && left < delay ? left : delay;
 }
 
-/* Of a line whose data were read. A lock-delay keeps everybody out, but for those who share it with the one who died. */
+/* Of a line whose data were read. A lock-delay keeps everybody out, but for those who share it with the one who
+ * died. */
 struct line_view {
         size_t holders, waiters;
         int64_t delay_ms;
@@ -533,7 +538,7 @@ static void read_data(struct zk_question *question)
         zk_question_send(question, take_data, data_taken);
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------------------------- */
 
 static void tell(struct zk_question *question, const struct zk_seen *seen, uint32_t waiters)
 {
@@ -595,7 +600,7 @@ static bool tell_lines(struct zk_question *question)
         return found;
 }
 
-/* ---- show -------------------------------------------------------------------------------------------------------- */
+/* ---- show ------------------------------------------------------------------------------------------------------ */
 
 static void show_looked(struct zk_question *question)
 {
@@ -622,7 +627,7 @@ static void inspect_show(struct engine *engine, struct inquiry *inquiry)
                 zk_question_start(question);
 }
 
-/* ---- list -------------------------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------------------------ */
 
 /* A lost connection begins with the first again: whom it has told of must not be told of twice. */
 static void list_looked(struct zk_question *question)
@@ -652,10 +657,12 @@ static void take_names(struct zk_question *question, size_t place, int error, st
         char name[PAWL_NAME_MAX + 1];
         size_t count, length;
 
-        if (place == 0)
-                return; /* sync */
+        if (place == 0 || (error == ZK_NO_NODE && question->zk->make_chroot))
+                return; /* sync, or it is made when it is needed */
         if (error != ZK_OK) {
                 question->code = zk_error(error, &question->why);
+                if (error == ZK_NO_NODE)
+                        question->why = "the path of the URL is not there: run pawl init";
                 return;
         }
         count = jute_get_count(reply, 4);

@@ -1,5 +1,5 @@
-/* zk_inspect.h - questions of those who look at the store, between the files that answer them: zk_inspect.c (list, show),
- * zk_break.c (break, ask), zk_past.c (history), zk_examine.c (init). */
+/* zk_inspect.h - questions of those who look at the store, between the files that answer them: zk_inspect.c (list,
+ * show), zk_break.c (break, ask), zk_past.c (history), zk_examine.c (init). */
 #ifndef PAWL_ZK_INSPECT_H
 #define PAWL_ZK_INSPECT_H
 
@@ -66,14 +66,15 @@ void zk_question_again(struct timer *timer);
 void zk_question_finish(struct zk_question *question, int code, const char *why);
 void zk_question_fail(struct zk_question *question, int error); /* of the server */
 
-/* A flight of the question: begin, then zk_request and its body any number of times, then send. NULL: there is no connection any
- * more, and it will begin again. session NULL: any. */
+/* A flight of the question: begin, then zk_request and its body any number of times, then send. NULL: there is no
+ * connection any more, and it will begin again. session NULL: any. */
 struct jute_out *zk_question_flight(struct zk_question *question, struct zk_session *session, size_t room);
 void zk_question_send(struct zk_question *question,
                       void (*take)(struct zk_question *question, size_t place, int error, struct jute_in *reply),
                       void (*then)(struct zk_question *question));
 
-/* Reads the lines from first on, at most a few at a time, with the data of those who hold (everyone: of all); then looked. */
+/* Reads the lines from first on, at most a few at a time, with the data of those who hold (everyone: of all); then
+ * looked. */
 void zk_question_look(struct zk_question *question);
 int zk_question_add_name(struct zk_question *question, const char *name); /* PAWL_OK or PAWL_NO_MEMORY */
 void zk_path_of_seen(const struct zk_question *question, const struct zk_seen *seen, char *path);

@@ -1,10 +1,11 @@
-/* zk_lease.c - leases that outlive their process, as words: z1.SESSION.PASSWORD.UID.TTL.NAME. A detached claim has a session of its
- * own, which nobody keeps alive and nobody closes: it ends with its time. SESSION and PASSWORD take it up again, UID finds the
- * claim's node, and NAME is in base64url. Whoever knows the word may renew and release; nobody can guess it.
+/* zk_lease.c - leases that outlive their process, as words: z1.SESSION.PASSWORD.UID.TTL.NAME. A detached claim has
+ * a session of its own, which nobody keeps alive and nobody closes: it ends with its time. SESSION and PASSWORD
+ * take it up again, UID finds the claim's node, and NAME is in base64url. Whoever knows the word may renew and
+ * release; nobody can guess it.
  *
- * To take a session up again is to extend it, so the lease itself is counted from when its node was last written, by the clock of
- * the servers: a node that is made for a moment tells what it says now. A word is looked at on another session first, so that one
- * that is wrong does not touch the lease. */
+ * To take a session up again is to extend it, so the lease itself is counted from when its node was last written,
+ * by the clock of the servers: a node that is made for a moment tells what it says now. A word is looked at on
+ * another session first, so that one that is wrong does not touch the lease. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "../../base/base64.h"
 #include "zk_inspect.h"
 
-/* ---- words -------------------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------------------------- */
 
 struct word {
         int64_t session;
@@ -83,7 +84,7 @@ static int read_word(struct engine *engine, const char *text, char *name, int64_
         return PAWL_OK;
 }
 
-/* ---- taking one up ------------------------------------------------------------------------------------------------ */
+/* ---- taking one up --------------------------------------------------------------------------------------------- */
 
 static struct zk_part *part_of_ask(struct zk_ask *ask)
 {
@@ -135,7 +136,7 @@ static void send(struct zk_part *part)
                 refuse(part, code, NULL); /* the lease is as it was */
 }
 
-/* ---- first: is there such a node? --------------------------------------------------------------------------------- */
+/* ---- first: is there such a node? ------------------------------------------------------------------------------ */
 
 /* The session is the lease's own now. It is not closed by who takes it up in vain. */
 static void resume(struct zk_part *part, const struct zk_adopted *adopted)
@@ -233,7 +234,7 @@ static void look_for(struct zk_part *part)
         send(part);
 }
 
-/* ---- then: its session, and how old it is ------------------------------------------------------------------------- */
+/* ---- then: its session, and how old it is ---------------------------------------------------------------------- */
 
 /* The node is there and the session is ours. Its lease counts from when the node was last written. */
 static void take_up(struct zk_part *part, const struct zk_adopted *adopted, const struct zk_stat *stat)
@@ -309,7 +310,7 @@ void zk_lease_ask(struct zk_part *part)
                 look_for(part);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------- */
 
 static void adopt(struct engine *engine, struct claim *claim, const char *text)
 {

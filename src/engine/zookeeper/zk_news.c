@@ -1,6 +1,6 @@
-/* zk_news.c - the mailbox of a client: the node .pawl/mail-CLIENT, ephemeral, watched. Whoever breaks or asks for a lock of ours
- * adds a line to its data: the word, and the uid of the claim (zk_break.c). Lines stay, so that none is missed while a watch is
- * set again; a line that was read before finds nothing to do.
+/* zk_news.c - the mailbox of a client: the node .pawl/mail-CLIENT, ephemeral, watched. Whoever breaks or asks for
+ * a lock of ours adds a line to its data: the word, and the uid of the claim (zk_break.c). Lines stay, so that
+ * none is missed while a watch is set again; a line that was read before finds nothing to do.
  *
  * It is made when a claim has been known for a moment: short holds need none. Who asks meanwhile waits for it.
  *
@@ -45,7 +45,7 @@ static void try_again(struct zk_news *news, int64_t wait_ms)
         news->needed = loop_set(loop_of(news), &news->timer, zk_now(news->zk) + wait_ms * MS) == 0;
 }
 
-/* ---- what it says ------------------------------------------------------------------------------------------------- */
+/* ---- what it says ---------------------------------------------------------------------------------------------- */
 
 static void read_mail_line(struct zk_news *news, const char *line, size_t length)
 {
@@ -79,7 +79,7 @@ static void read_mail(struct zk_news *news, struct jute_text text)
         }
 }
 
-/* ---- making it, and watching it ------------------------------------------------------------------------------------ */
+/* ---- making it, and watching it -------------------------------------------------------------------------------- */
 
 static void flight_over(struct zk_news *news);
 
@@ -187,7 +187,7 @@ static void watch_fired(struct zk_watch *watch, int type)
                 look(news);
 }
 
-/* ---- when ---------------------------------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------------------------ */
 
 static void timer_fired(struct timer *timer)
 {

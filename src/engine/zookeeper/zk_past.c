@@ -1,6 +1,7 @@
-/* zk_past.c - past owners. Beginnings and ends gather in memory and are written as one node, .pawl/past/b-NUMBER: at once after a
- * quiet second, else once a second; so a busy client pays one request a second for them. Who makes every 32nd deletes what is older
- * than the last 128. A node that was made twice, because its answer was lost, does no harm: each end is told once. */
+/* zk_past.c - past owners. Beginnings and ends gather in memory and are written as one node, .pawl/past/b-NUMBER:
+ * at once after a quiet second, else once a second; so a busy client pays one request a second for them. Who makes
+ * every 32nd deletes what is older than the last 128. A node that was made twice, because its answer was lost,
+ * does no harm: each end is told once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static struct loop *loop_of(const struct zk_past *past)
         return past->zk->engine.host->loop;
 }
 
-/* ---- deleting what is old ----------------------------------------------------------------------------------------- */
+/* ---- deleting what is old -------------------------------------------------------------------------------------- */
 
 static bool batch_number(struct jute_text child, int32_t *number)
 {
@@ -113,7 +114,7 @@ static void trim(struct zk_past *past, struct zk_session *session)
                 past->trimming = NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 void zk_request_past(struct zk_session *session, struct jute_out *out, const char *text, size_t size)
 {
@@ -218,7 +219,7 @@ void zk_past_up(struct zk *zk)
                 flush(zk->past);
 }
 
-/* ---- what happened ------------------------------------------------------------------------------------------------ */
+/* ---- what happened --------------------------------------------------------------------------------------------- */
 
 struct zk_adopted *zk_past_adopted(const struct zk *zk, const struct zk_part *part)
 {
@@ -320,8 +321,8 @@ int zk_past_open(struct zk *zk)
 
 static bool is_connected(const struct zk *zk)
 {
-        for (const struct list *at = zk->sessions.next; at != &zk->sessions; at = at->next)
-                if (container_of(at, const struct zk_session, listed)->state == ZK_CONNECTED)
+        for (struct list *at = zk->sessions.next; at != &zk->sessions; at = at->next)
+                if (container_of(at, struct zk_session, listed)->state == ZK_CONNECTED)
                         return true;
         return false;
 }
@@ -353,7 +354,7 @@ void zk_past_free(struct zk *zk)
         zk->past = NULL;
 }
 
-/* ---- history ------------------------------------------------------------------------------------------------------ */
+/* ---- history --------------------------------------------------------------------------------------------------- */
 
 /* The rest of such a question. */
 struct reading {
