@@ -11,7 +11,9 @@
  *   etcd_delay.c    lock-delay: markers beside the line
  *   etcd_news.c     the mailbox: broken, asked
  *   etcd_past.c     past owners
- *   etcd_inspect.c  list, show, history, break, ask
+ *   etcd_view.c     reads lines, for whoever looks at them
+ *   etcd_inspect.c  list, show, history
+ *   etcd_break.c    break, ask
  *   etcd_lease.c    leases as words
  *   etcd_examine.c  what pawl doctor asks, and init
  *
@@ -21,7 +23,7 @@
  *   PREFIX NAME / <lease, hex>                             etcdctl lock, Go's Mutex: an exclusive claim of somebody else
  *   PREFIX .pawl/base                                      how many times the store was restored: init --force
  *   PREFIX .pawl/delay/ NAME / <uid, 32 hex>               a marker (etcd_delay.c)
- *   PREFIX .pawl/mail/ <client, 16 hex>                    a mailbox (etcd_news.c)
+ *   PREFIX .pawl/mail/ <client, 16 hex> / <uid, 32 hex>    mail: broken, asked (etcd_news.c)
  *   PREFIX .pawl/past/ ...                                 past owners (etcd_past.c) */
 #ifndef PAWL_ETCD_H
 #define PAWL_ETCD_H
@@ -92,7 +94,7 @@ struct etcd_watch {
         struct link link;   /* in channel->watch_ids, by id */
         int64_t id;
         /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
-        size_t (*key)(const struct etcd_watch *watch, char *key);
+        size_t (*key)(struct etcd_watch *watch, char *key);
         void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */
         void (*fired)(struct etcd_watch *watch, const Pb__Event *event);
         bool prefix; /* all keys that begin so */
@@ -371,15 +373,39 @@ void delay_free(struct etcd *etcd);
 
 /* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------------ */
 
-/* A claim was granted. The mailbox is made when one has been held for 50 ms, or somebody waits behind us. Cheap: it is
- * called for every grant. */
+/* A claim was granted. Our mail is watched from 50 ms later on. Cheap: it is called for every grant. */
 void news_held(struct etcd_part *part);
+size_t key_of_mail(const struct etcd *etcd, uint64_t client, char *key); /* then the uid */
 void news_free(struct etcd *etcd);
 
-/* Remembers a beginning (at the grant) and an end (enum pawl_how); written to the store in a while. Both cheap. */
+/* Lines of history, as one key. */
+struct etcd_batch {
+        char key[ETCD_KEY_MAX];
+        size_t key_length;
+        char *text; /* NULL: none */
+        size_t size;
+};
+/* All of past becomes a batch. False: there is nothing, or no memory. */
+bool batch_make(struct etcd *etcd, struct past *past, struct etcd_batch *batch);
+/* Remembers a beginning (at the grant) and an end (enum pawl_how); written to the store in a while. Cheap. */
 void history_began(const struct etcd_part *part);
 void history_ended(const struct etcd_part *part, uint32_t how);
-void history_free(struct etcd *etcd); /* writes what is left, if that is possible without waiting */
+/* An end that a request of ours brings about goes with it, if it is time to write: history_batch is then to be put in the
+ * same transaction. history_left when it is answered; done: it was there, and is deleted. */
+void history_leaving(const struct etcd_part *part, uint32_t how);
+const struct etcd_batch *history_batch(const struct etcd_part *part); /* NULL: nothing to be put, the usual case */
+void history_left(const struct etcd_part *part, uint32_t how, bool done);
+/* Whose lease it was; and it is put down again. */
+void history_adopted(const struct etcd_part *part, const struct record *record);
+void history_forget(const struct claim *claim, struct etcd *etcd);
+/* Somebody who reads history after what this client knows of it was written. */
+struct etcd_settling {
+        struct list listed;
+        void (*settled)(struct etcd_settling *settling);
+};
+bool history_settle(struct etcd *etcd, struct etcd_settling *settling); /* true: it is, and will not be told */
+void history_free(struct etcd *etcd);
+int64_t etcd_unix_ms(void);
 
 extern const struct engine_inspect etcd_inspect;
 void inspect_free(struct etcd *etcd);

@@ -415,7 +415,8 @@ static void write_authenticate(struct etcd_ask *ask, struct grpc_out *out)
         Pb__AuthenticateRequest request = PB__AUTHENTICATE_REQUEST__INIT;
 
         request.name = channel->etcd->user;
-        request.password = channel->etcd->password ? channel->etcd->password : (char *)"";
+        if (channel->etcd->password)
+                request.password = channel->etcd->password;
         grpc_write(out, &request.base);
 }
 

@@ -406,7 +406,7 @@ static struct etcd_term *find_shared(const struct etcd *etcd, int64_t seconds)
         struct etcd_term *longer = NULL;
         size_t shared = 0;
 
-        for (const struct list *at = etcd->terms.next; at != &etcd->terms; at = at->next) {
+        for (struct list *at = etcd->terms.next; at != &etcd->terms; at = at->next) {
                 struct etcd_term *term = container_of(at, struct etcd_term, listed);
 
                 if (term->own)

@@ -267,7 +267,7 @@ static const struct etcd_method check_method = {
 
 static size_t watched_key(const struct etcd_watch *watch, char *key)
 {
-        const struct etcd_wait *wait = container_of(watch, struct etcd_wait, watch);
+        const struct etcd_wait *wait = (const void *)((const char *)watch - offsetof(struct etcd_wait, watch));
         const struct claim *claim = wait->part->claim;
 
         if (wait->limited)
