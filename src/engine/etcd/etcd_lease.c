@@ -1,0 +1,222 @@
+/* etcd_lease.c - leases that outlive their process, as words: e1.LEASE.UID.TTL.NAME, the lease being the store's, which
+ * nobody keeps alive, the uid 128 random bits, the name in base64url. Whoever knows the word may renew and release. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../base/base64.h"
+#include "etcd_txn.h"
+
+struct lease_word {
+        uint64_t uid[2];
+        int64_t lease;
+        int64_t ttl;
+        char name[PAWL_NAME_MAX + 1];
+};
+
+static const char over[] = "the lease is over: it ran out, or was released or broken";
+
+/* ---- words ------------------------------------------------------------------------------------------------------------ */
+
+static int word(struct engine *engine, const struct claim *claim, char *text, size_t size)
+{
+        const struct etcd_part *part = part_of(claim);
+        char name[BASE64_SIZE(PAWL_NAME_MAX)], uid[33];
+        int length;
+
+        (void)engine;
+        if (part->state != PART_HELD || !claim->detached || !part->term)
+                return PAWL_MISUSE;
+        base64_encode(claim->name, claim->name_length, name);
+        uid_text(claim->uid, uid);
+        length = snprintf(text, size, "e1.%llx.%s.%lld.%s", (unsigned long long)part->term->lease, uid,
+                          (long long)(claim->ttl / MS), name);
+        return length > 0 && (size_t)length < size ? PAWL_OK : PAWL_INVALID;
+}
+
+/* A positive number without leading zeros, at most so many digits, and a point behind it. */
+static const char *read_number(const char *text, int base, size_t digits, int64_t *number)
+{
+        char *end;
+
+        if (!strchr("123456789abcdef", *text) || !*text)
+                return NULL;
+        *number = strtoll(text, &end, base);
+        if (*end != '.' || (size_t)(end - text) > digits || *number <= 0 || *number == INT64_MAX)
+                return NULL;
+        return end + 1;
+}
+
+static bool parse(const char *text, struct lease_word *lease)
+{
+        const char *at;
+
+        if (strncmp(text, "e1.", 3) != 0)
+                return false;
+        at = read_number(text + 3, 16, 16, &lease->lease);
+        if (!at || strlen(at) < 33 || !uid_read(at, lease->uid) || at[32] != '.')
+                return false;
+        at = read_number(at + 33, 10, 13, &lease->ttl);
+        if (!at || !base64_decode(at, lease->name, PAWL_NAME_MAX))
+                return false;
+        lease->ttl *= MS;
+        return true;
+}
+
+static int read_word(struct engine *engine, const char *text, char *name, int64_t *ttl, struct pawl_why *why)
+{
+        struct lease_word lease;
+        size_t length;
+
+        (void)engine;
+        if (!parse(text, &lease) || name_check(lease.name, &length, NULL) != PAWL_OK || lease.ttl < 50 * MS)
+                return why_set(why, PAWL_INVALID, "that is not a lease of this engine");
+        strcpy(name, lease.name);
+        *ttl = lease.ttl;
+        return PAWL_OK;
+}
+
+/* ---- taking one up: for how long is it there, and is its key? ------------------------------------------------------------ */
+
+static struct etcd_part *part_of_ask(struct etcd_ask *ask)
+{
+        return container_of(ask, struct etcd_part, ask);
+}
+
+/* What is refused here leaves the lease as it is: the term must not take it along. */
+static void refuse(struct etcd_part *part, int code, const char *why)
+{
+        if (part->term)
+                term_drop(part->term);
+        claim_refuse(part, part->cancelled ? PAWL_CANCELLED : code, why);
+}
+
+/* The key says how it is shared, which the word does not: so all that begins with lease and uid. */
+static void write_find(struct etcd_ask *ask, struct grpc_out *out)
+{
+        const struct etcd_part *part = part_of_ask(ask);
+        const struct claim *claim = part->claim;
+        char key[ETCD_KEY_MAX], end[ETCD_KEY_MAX];
+        size_t length = key_of_line(part->etcd, claim->name, claim->name_length, key);
+        Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+
+        length += (size_t)snprintf(key + length, 18, "%llx-", (unsigned long long)part->term->lease);
+        length = (size_t)(uid_put(key + length, claim->uid) - key);
+        range.key = bytes_of(key, length);
+        range.range_end = bytes_of(end, key_after_prefix(key, length, end));
+        grpc_write(out, &range.base);
+}
+
+/* Whether it is the lease of the word: no letter of that is idle. */
+static bool is_it(struct etcd_part *part, const Pb__RangeResponse *found, struct record *record)
+{
+        struct claim *claim = part->claim;
+        const Pb__KeyValue *kv = found->n_kvs == 1 ? found->kvs[0] : NULL;
+
+        return kv && kv->lease == part->term->lease &&
+               record_read((const char *)kv->value.data, kv->value.len, record) && record->detached &&
+               record->ttl_ms == claim->ttl / MS;
+}
+
+static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__RangeResponse *reply = (const Pb__RangeResponse *)message;
+        struct record record;
+
+        if (!reply) {
+                refuse(part, why->code, why->text);
+        } else if (part->cancelled || !is_it(part, reply, &record)) {
+                refuse(part, PAWL_LOST, over);
+        } else {
+                part->claim->mode = record.mode;
+                part->claim->max_holders = record.limit;
+                part->order = (uint64_t)reply->kvs[0]->create_revision;
+                history_adopted(part, &record);
+                claim_told(part, etcd_now(part->etcd));
+        }
+}
+
+static const struct etcd_method find = {
+        .path = "/etcdserverpb.KV/Range",
+        .reply = &pb__range_response__descriptor,
+        .write = write_find,
+        .answered = found,
+};
+
+static void write_look(struct etcd_ask *ask, struct grpc_out *out)
+{
+        const struct etcd_part *part = part_of_ask(ask);
+        Pb__LeaseTimeToLiveRequest look = PB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+
+        look.id = (int64_t)part->order;
+        grpc_write(out, &look.base);
+}
+
+/* The store tells whole seconds, rounded down: it ends the lease no earlier than so long after we asked. */
+static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__LeaseTimeToLiveResponse *reply = (const Pb__LeaseTimeToLiveResponse *)message;
+        int64_t lease = (int64_t)part->order, ttl = part->claim->ttl;
+        struct term_time time = {.length = ttl};
+
+        part->order = 0;
+        if (!reply && ask->status != GRPC_NOT_FOUND) {
+                refuse(part, why->code, why->text);
+                return;
+        }
+        if (!reply || part->cancelled || reply->ttl <= 0 || reply->ttl > INT64_MAX / SECOND) {
+                refuse(part, PAWL_LOST, over);
+                return;
+        }
+        time.extended_at = ask->sent_at + reply->ttl * SECOND - ttl;
+        if (time.extended_at > ask->sent_at)
+                time.extended_at = ask->sent_at;
+        if (!term_adopt(part->etcd, part, lease, &time))
+                refuse(part, PAWL_NO_MEMORY, NULL);
+        else
+                channel_ask(&part->etcd->channel, ask, &find, etcd_now(part->etcd) + part->etcd->timeout);
+}
+
+static const struct etcd_method look = {
+        .path = "/etcdserverpb.Lease/LeaseTimeToLive",
+        .reply = &pb__lease_time_to_live_response__descriptor,
+        .write = write_look,
+        .answered = looked,
+};
+
+static void adopt(struct engine *engine, struct claim *claim, const char *text)
+{
+        struct etcd *etcd = etcd_of(engine);
+        const struct engine_host *host = engine->host;
+        struct etcd_part *part = part_of(claim);
+        struct lease_word lease;
+
+        if (!parse(text, &lease) || strcmp(lease.name, claim->name) != 0) {
+                host->events->refused(host->core, claim, PAWL_LOST, NULL);
+                return;
+        }
+        claim->uid[0] = lease.uid[0];
+        claim->uid[1] = lease.uid[1];
+        claim_know(etcd, claim);
+        part->state = PART_ADOPTING;
+        part->order = (uint64_t)lease.lease; /* until it has a term */
+        channel_ask(&etcd->channel, &part->ask, &look, etcd_now(etcd) + etcd->timeout);
+}
+
+/* Puts it down: nobody here knows it any more, and the store keeps it. */
+static void forget(struct engine *engine, struct claim *claim)
+{
+        struct etcd_part *part = part_of(claim);
+
+        history_forget(claim, etcd_of(engine));
+        claim_let_go(part);
+}
+
+const struct engine_leases etcd_leases = {
+        .word = word,
+        .read = read_word,
+        .adopt = adopt,
+        .forget = forget,
+};
