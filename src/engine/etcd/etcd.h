@@ -94,7 +94,7 @@ struct etcd_watch {
         struct link link;   /* in channel->watch_ids, by id */
         int64_t id;
         /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
-        size_t (*key)(struct etcd_watch *watch, char *key);
+        size_t (*key)(const struct etcd_watch *watch, char *key);
         void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */
         void (*fired)(struct etcd_watch *watch, const Pb__Event *event);
         bool prefix; /* all keys that begin so */

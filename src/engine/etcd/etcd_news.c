@@ -142,9 +142,9 @@ static void read_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, c
 
 /* ---- listening ----------------------------------------------------------------------------------------------------------- */
 
-static size_t watched(struct etcd_watch *watch, char *key)
+static size_t watched(const struct etcd_watch *watch, char *key)
 {
-        const struct etcd_news *news = container_of(watch, struct etcd_news, watch);
+        const struct etcd_news *news = (const void *)((const char *)watch - offsetof(struct etcd_news, watch));
 
         return key_of_mail(news->etcd, news->etcd->client, key);
 }
