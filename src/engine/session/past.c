@@ -32,6 +32,7 @@ static void keep(struct past_kept *kept, const struct past_line *line)
 void past_init(struct past *past)
 {
         list_init(&past->lines);
+        list_init(&past->spare);
         past->count = 0;
 }
 
@@ -39,15 +40,25 @@ static void drop(struct past *past, struct past_kept *kept)
 {
         list_remove(&kept->listed);
         past->count--;
-        free(kept);
+        list_append(&past->spare, &kept->listed);
+}
+
+static void free_all(struct list *list)
+{
+        while (!list_empty(list)) {
+                struct past_kept *kept = list_first(list, struct past_kept, listed);
+                list_remove(&kept->listed);
+                free(kept);
+        }
 }
 
 void past_free(struct past *past)
 {
         if (!past->lines.next) /* never begun */
                 return;
-        while (!list_empty(&past->lines))
-                drop(past, list_first(&past->lines, struct past_kept, listed));
+        free_all(&past->lines);
+        free_all(&past->spare);
+        past->count = 0;
 }
 
 static struct past_kept *find(struct past *past, uint64_t token, const char *name)
@@ -60,6 +71,17 @@ static struct past_kept *find(struct past *past, uint64_t token, const char *nam
         return NULL;
 }
 
+static struct past_kept *new_kept(struct past *past)
+{
+        struct past_kept *kept;
+
+        if (list_empty(&past->spare))
+                return malloc(sizeof(*kept));
+        kept = list_first(&past->spare, struct past_kept, listed);
+        list_remove(&kept->listed);
+        return kept;
+}
+
 void past_note(struct past *past, const struct past_line *line)
 {
         struct past_kept *kept = find(past, line->token, line->name);
@@ -69,13 +91,14 @@ void past_note(struct past *past, const struct past_line *line)
                         keep(kept, line);
                 return;
         }
-        kept = malloc(sizeof(*kept));
+        if (past->count == PAST_LINES)
+                drop(past, list_first(&past->lines, struct past_kept, listed));
+        kept = new_kept(past);
         if (!kept)
                 return;
         keep(kept, line);
         list_append(&past->lines, &kept->listed);
-        if (++past->count > PAST_LINES)
-                drop(past, list_first(&past->lines, struct past_kept, listed));
+        past->count++;
 }
 
 static size_t write_line(const struct past_line *line, char *out)
@@ -93,7 +116,7 @@ static size_t write_line(const struct past_line *line, char *out)
 
 char *past_write(struct past *past, size_t *size)
 {
-        char *text = past->count ? malloc(past->count * PAST_LINE_MAX) : NULL;
+        char *text = past->count ? malloc(past->count * PAST_LINE_MAX) : NULL, *shorter;
 
         *size = 0;
         if (!text)
@@ -103,7 +126,8 @@ char *past_write(struct past *past, size_t *size)
                 *size += write_line(&kept->line, text + *size);
                 drop(past, kept);
         }
-        return text;
+        shorter = realloc(text, *size);
+        return shorter ? shorter : text;
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ struct past_line {
 
 struct past {
         struct list lines; /* struct past_kept, the oldest first */
+        struct list spare; /* to be used again: who holds often does not allocate each time */
         size_t count;
 };
 

@@ -347,11 +347,8 @@ static void forget(struct engine *engine, struct claim *claim)
         struct zk_part *part = zk_part_of(claim);
 
         zk_past_drop(zk_of(engine), part);
-        if (part->session) {
-                zk_forget(part->session, &part->ask);
-                zk_session_drop(part->session);
-                part->session = NULL;
-        }
+        if (part->session)
+                part->session->dropped = true; /* it is let go of, not closed */
         zk_claim_forget(part);
 }
 
