@@ -219,6 +219,7 @@ struct etcd_term {
         int64_t seconds;       /* what is asked for, slack included */
         int64_t kept_at;       /* when the keep-alive that is under way was sent; 0: none */
         int64_t looked_at;     /* when the look that is under way was sent */
+        uint64_t stray[2];     /* the uid of a key on it that nobody knew, at the last look */
         int64_t idle_at;       /* since when nobody uses it */
         size_t count;          /* of parts and users */
         size_t wanted;         /* renewals that wait for the next keep-alive */
@@ -300,6 +301,7 @@ struct etcd_part {
         bool known;                 /* to the engine: from acquire until it is told */
         bool cancelled;             /* when the answer is there */
         bool renewing;              /* told at the next keep-alive */
+        bool again;                 /* its key was there and went: its marker may still be there */
         bool brief;                 /* it enters behind one of our own, without a look */
         bool seen;                  /* its key, by a look that is being read */
 };
@@ -330,6 +332,7 @@ void claim_grant(struct etcd_part *part, int64_t sent_at);             /* the wa
 void claim_leave(struct etcd_part *part, int code);                    /* deletes its key, then refuses */
 void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuses, and cleans up behind it */
 void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
+void ghost_of_key(struct etcd *etcd, const char *key, size_t length);  /* deletes it in the background */
 void claims_free(struct etcd *etcd);
 
 enum { ETCD_BASE_MAX = 1 << 14, ETCD_BASE_SHIFT = 48 };
@@ -361,9 +364,11 @@ void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is
 
 /* A claim with a lock-delay gets a marker: claim_marked is told when it may be put. PAWL_OK or PAWL_NO_MEMORY. */
 int delay_begin(struct etcd_part *part);
-bool delay_ready(const struct etcd_part *part); /* also without a lock-delay */
-int64_t delay_lease(struct etcd_part *part);    /* the marker is being put, on this lease */
-void delay_orphan(struct etcd_part *part);      /* the lock was lost: the marker stays for the lock-delay */
+bool delay_ready(const struct etcd_part *part);                       /* also without a lock-delay */
+int64_t delay_lease(struct etcd_part *part);                          /* the marker is being put, on this lease */
+int64_t delay_counts_from(const struct etcd_part *part, int64_t now); /* of the marker: see term_counts_from */
+void delay_keep(struct etcd_part *part);                              /* its lease */
+void delay_orphan(struct etcd_part *part); /* the lock was lost: the marker stays for the lock-delay */
 void delay_unterm(struct etcd_part *part, const struct pawl_why *why); /* its lease is not there */
 void delay_drop(struct etcd_part *part);                               /* it is not in the store */
 void delay_forget(struct etcd_part *part);                             /* deletes it, unless it was dropped */

@@ -191,8 +191,11 @@ static void leave_endpoint(struct etcd_channel *channel, int code, const char *s
         grpc_fail(&channel->grpc, code, sentence);
 }
 
+/* The stream goes at once, so that no late answer is taken for that of a later request. */
 void channel_suspect(struct etcd_channel *channel)
 {
+        if (channel->keeping.flow)
+                grpc_end(&channel->grpc, &channel->keeping);
         if (channel_ready(channel))
                 leave_endpoint(channel, PAWL_UNREACHABLE, "leases are not kept alive: no answer in time");
 }
@@ -739,7 +742,6 @@ void channel_close(struct etcd_channel *channel)
         grpc_close(&channel->grpc); /* what was sent stays sent: the server may still do it */
         drop_asks(&channel->sent);
         drop_asks(&channel->parked);
-        watches_free(channel);
         while (!list_empty(&channel->spare)) {
                 flight = list_first(&channel->spare, struct etcd_flight, spare);
                 list_remove(&flight->spare);

@@ -91,6 +91,17 @@ uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision)
         return (etcd->base << ETCD_BASE_SHIFT) + create_revision;
 }
 
+/* A marker must outlive the lease by the whole lock-delay, so its term counts too. */
+static int64_t counts_from(const struct etcd_part *part, int64_t now)
+{
+        int64_t ttl = part->claim->ttl, from = term_counts_from(&part->term->time, now, ttl), marked;
+
+        if (!part->marker)
+                return from;
+        marked = delay_counts_from(part, now);
+        return marked < from ? marked : from;
+}
+
 void claim_refuse(struct etcd_part *part, int code, const char *why)
 {
         const struct engine_host *host = host_of(part);
@@ -102,8 +113,7 @@ void claim_refuse(struct etcd_part *part, int code, const char *why)
 void claim_told(struct etcd_part *part, int64_t sent_at)
 {
         const struct engine_host *host = host_of(part);
-        struct grant grant = {.token = etcd_token(part->etcd, part->order),
-                              .sent_at = term_counts_from(&part->term->time, sent_at, part->claim->ttl)};
+        struct grant grant = {.token = etcd_token(part->etcd, part->order), .sent_at = counts_from(part, sent_at)};
 
         part->state = PART_HELD;
         part->since = etcd_now(part->etcd);
@@ -119,7 +129,9 @@ void claim_gone(struct etcd_part *part, int reason)
         const struct engine_host *host = host_of(part);
 
         history_ended(part, reason == PAWL_REASON_BROKEN ? PAWL_HOW_BROKEN : PAWL_HOW_EXPIRED);
-        if (reason != PAWL_REASON_BROKEN) /* who broke it left a marker of its own */
+        if (reason == PAWL_REASON_BROKEN) /* who broke it took the marker over */
+                delay_drop(part);
+        else
                 delay_orphan(part);
         claim_forget(part);
         host->events->gone(host->core, part->claim, reason);
@@ -137,8 +149,6 @@ static void end_release(struct etcd_part *part, int code)
 {
         const struct engine_host *host = host_of(part);
 
-        if (part->claim->lost)
-                delay_orphan(part);
         claim_forget(part);
         host->events->released(host->core, part->claim, code);
 }
@@ -179,17 +189,10 @@ static const struct etcd_method ghost_method = {
 };
 
 /* Without memory the lease has to do it. */
-static void leave_ghost(const struct etcd_part *part)
+void ghost_of_key(struct etcd *etcd, const char *key, size_t length)
 {
-        struct etcd *etcd = part->etcd;
-        char key[ETCD_KEY_MAX];
-        struct etcd_ghost *ghost;
-        size_t length;
+        struct etcd_ghost *ghost = calloc(1, sizeof(*ghost) + length);
 
-        if (!part->term)
-                return;
-        length = key_of_claim(part, key);
-        ghost = calloc(1, sizeof(*ghost) + length);
         if (!ghost)
                 return;
         memcpy(ghost->key, key, length);
@@ -198,6 +201,14 @@ static void leave_ghost(const struct etcd_part *part)
         ghost->ask.patient = true;
         list_append(&etcd->ghosts, &ghost->listed);
         channel_ask(&etcd->channel, &ghost->ask, &ghost_method, NEVER);
+}
+
+static void leave_ghost(const struct etcd_part *part)
+{
+        char key[ETCD_KEY_MAX];
+
+        if (part->term)
+                ghost_of_key(part->etcd, key, key_of_claim(part, key));
 }
 
 void claims_free(struct etcd *etcd)
@@ -218,10 +229,13 @@ void claim_abandon(struct etcd_part *part, int code, const char *why)
 
 /* ---- giving up the place: delete, then tell ------------------------------------------------------------------------------------ */
 
-/* The marker goes too, but for a loss: then it is what keeps others away. */
+/* The marker goes too, but for a loss: then it is what keeps others away. Of a lease that was adopted it is not known whether
+ * there is one. */
 static bool takes_marker(const struct etcd_part *part)
 {
-        return part->marker && !(part->state == PART_RELEASING && part->claim->lost);
+        if (part->state == PART_RELEASING && part->claim->lost)
+                return false;
+        return part->marker || part->claim->detached;
 }
 
 static void write_delete(struct etcd_ask *ask, struct grpc_out *out)
@@ -233,38 +247,64 @@ static void write_delete(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &request.base);
 }
 
-static void write_delete_both(struct etcd_ask *ask, struct grpc_out *out)
+/* If the key is not there any more, somebody else saw to it that it went, and to the marker. */
+static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
 {
         const struct etcd_part *part = part_of_ask(ask);
-        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX];
+        const struct etcd_batch *batch = part->state == PART_RELEASING ? history_batch(part) : NULL;
+        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], past[ETCD_KEY_MAX];
+        ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
         struct etcd_txn txn;
 
         txn_begin(&txn);
-        txn_delete(&txn, TXN_THEN, bytes_of(key, key_of_claim(part, key)));
-        txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
+        txn_if_created(&txn, own, part->order);
+        txn_delete(&txn, TXN_THEN, own);
+        if (takes_marker(part))
+                txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
+        if (batch) {
+                memcpy(past, batch->key, batch->key_length);
+                txn_put(&txn, TXN_THEN, bytes_of(past, batch->key_length))->value = bytes_of(batch->text, batch->size);
+        }
         grpc_write(out, &txn.request.base);
 }
 
-/* deleted: how many keys, or -1: not answered. */
+static void left_line(struct etcd_part *part, int64_t count, const struct pawl_why *why)
+{
+        if (count > 0)
+                delay_drop(part);
+        if (count < 0)
+                claim_abandon(part, part->code, why ? why->text : NULL);
+        else
+                claim_refuse(part, part->code, NULL);
+}
+
+static uint32_t how_it_ends(const struct etcd_part *part)
+{
+        return part->claim->lost ? PAWL_HOW_EXPIRED : PAWL_HOW_RELEASED;
+}
+
+/* One that is gone was deleted by an earlier attempt, if there was one: our lease still stands. */
+static void released(struct etcd_part *part, int64_t count)
+{
+        bool ours = count > 0 || (count == 0 && part->ask.tries > 1);
+
+        history_left(part, how_it_ends(part), ours);
+        if (ours && !part->claim->lost)
+                delay_drop(part);
+        else
+                delay_orphan(part);
+        if (count < 0)
+                leave_ghost(part);
+        end_release(part, ours ? PAWL_OK : count < 0 ? PAWL_IN_DOUBT : PAWL_LOST);
+}
+
+/* count: of keys; -1: not answered. */
 static void deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why)
 {
-        bool releases = part->state == PART_RELEASING;
-
-        if (count >= 0)
-                delay_drop(part);
-        if (!releases && count < 0) {
-                claim_abandon(part, part->code, why ? why->text : NULL);
-        } else if (!releases) {
-                claim_refuse(part, part->code, NULL);
-        } else if (count < 0) {
-                leave_ghost(part);
-                end_release(part, PAWL_IN_DOUBT);
-        } else {
-                bool ours = count > 0 || part->ask.tries > 1; /* by an earlier attempt: our lease still stands */
-
-                history_ended(part, !ours || part->claim->lost ? PAWL_HOW_EXPIRED : PAWL_HOW_RELEASED);
-                end_release(part, ours ? PAWL_OK : PAWL_LOST);
-        }
+        if (part->state == PART_RELEASING)
+                released(part, count);
+        else
+                left_line(part, count, why);
 }
 
 static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
@@ -277,15 +317,14 @@ static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *messag
         deleted(part, reply ? reply->deleted : -1, why);
 }
 
-static void delete_both_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+static void delete_more_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
         const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
-        const Pb__DeleteRangeResponse *told = reply ? txn_delete_told(reply, 0) : NULL;
 
-        if (told)
-                etcd_wrote(part->etcd, reply->header, told->deleted > 0);
-        deleted(part, told ? told->deleted : -1, why);
+        if (reply)
+                etcd_wrote(part->etcd, reply->header, reply->succeeded);
+        deleted(part, reply ? reply->succeeded : -1, why);
 }
 
 static const struct etcd_method delete_method = {
@@ -294,18 +333,20 @@ static const struct etcd_method delete_method = {
         .write = write_delete,
         .answered = delete_answered,
 };
-static const struct etcd_method delete_both_method = {
+static const struct etcd_method delete_more_method = {
         .path = "/etcdserverpb.KV/Txn",
         .reply = &pb__txn_response__descriptor,
-        .write = write_delete_both,
-        .answered = delete_both_answered,
+        .write = write_delete_more,
+        .answered = delete_more_answered,
 };
 
 /* Until it is confirmed, or the term is over and the key with it. */
 static void send_delete(struct etcd_part *part)
 {
+        bool more = takes_marker(part) || (part->state == PART_RELEASING && history_batch(part));
+
         part->ask.patient = true;
-        channel_ask(channel_of(part), &part->ask, takes_marker(part) ? &delete_both_method : &delete_method, NEVER);
+        channel_ask(channel_of(part), &part->ask, more ? &delete_more_method : &delete_method, NEVER);
 }
 
 void claim_leave(struct etcd_part *part, int code)
@@ -327,6 +368,7 @@ void claim_release(struct engine *engine, struct claim *claim)
                 part->term->wanted--;
         part->renewing = false;
         part->state = PART_RELEASING;
+        history_leaving(part, how_it_ends(part));
         send_delete(part);
 }
 
@@ -371,6 +413,8 @@ static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
 
         txn_begin(&txn);
         txn_if_absent(&txn, own, NULL);
+        if (part->claim->delay && !part->again)
+                txn_if_absent(&txn, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)), NULL);
         put_claim(&txn, part, own, value);
         if (!part->brief)
                 sight_write(&txn, part, &room, part->claim->mode == PAWL_SHARED, 0);
@@ -451,7 +495,7 @@ static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const
         if (part->cancelled)
                 claim_leave(part, PAWL_CANCELLED);
         else if (part->order == 0)
-                enter(part); /* it was there a moment ago */
+                claim_again(part); /* it was there a moment ago */
         else if (!reply->succeeded)
                 wait_look(part);
         else if (part->brief)
@@ -506,6 +550,7 @@ static void enter(struct etcd_part *part)
 void claim_again(struct etcd_part *part)
 {
         part->order = 0;
+        part->again = true;
         wait_end(part);
         wait_left(part, false);
         enter(part);
@@ -558,7 +603,7 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
         if (part->state == PART_HELD) {
                 claim_gone(part, PAWL_REASON_SESSION);
         } else if (part->state == PART_RELEASING) {
-                history_ended(part, PAWL_HOW_EXPIRED);
+                history_left(part, PAWL_HOW_EXPIRED, false);
                 delay_orphan(part);
                 end_release(part, sent ? PAWL_IN_DOUBT : PAWL_LOST);
         } else if (part->state == PART_LEAVING) {
@@ -609,15 +654,14 @@ void claim_cancel(struct engine *engine, struct claim *claim)
 /* Of one that is alone on its lease the lease is what is to be extended, not only what we know of it. */
 static bool has_room(const struct etcd_part *part, int64_t now)
 {
-        return !part->term->own && term_has_room(&part->term->time, now, part->claim->ttl);
+        return !part->term->own && now - counts_from(part, now) <= part->claim->ttl / 4;
 }
 
 static void tell_renewed(struct etcd_part *part, int code)
 {
         const struct engine_host *host = host_of(part);
-        int64_t from = term_counts_from(&part->term->time, etcd_now(part->etcd), part->claim->ttl);
 
-        host->events->renewed(host->core, part->claim, code, from);
+        host->events->renewed(host->core, part->claim, code, counts_from(part, etcd_now(part->etcd)));
 }
 
 void claim_renewed(struct etcd_part *part, int code)
@@ -641,6 +685,7 @@ static void renew(struct etcd_part *part)
         } else {
                 part->renewing = true;
                 part->term->wanted++;
+                delay_keep(part);
                 term_keep(part->term);
         }
 }

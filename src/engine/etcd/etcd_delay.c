@@ -166,6 +166,19 @@ int64_t delay_lease(struct etcd_part *part)
         return part->marker->tenant.term ? part->marker->tenant.term->lease : 0;
 }
 
+int64_t delay_counts_from(const struct etcd_part *part, int64_t now)
+{
+        const struct etcd_term *term = part->marker->tenant.term;
+
+        return term_alive(term) ? term_counts_from(&term->time, now, length_of(part->claim)) : INT64_MIN / 2;
+}
+
+void delay_keep(struct etcd_part *part)
+{
+        if (part->marker && part->marker->tenant.term)
+                term_keep(part->marker->tenant.term);
+}
+
 void delay_unterm(struct etcd_part *part, const struct pawl_why *why)
 {
         if (part->marker && part->marker->tenant.term)
@@ -195,11 +208,8 @@ void delay_orphan(struct etcd_part *part)
 
 void delay_drop(struct etcd_part *part)
 {
-        struct etcd_marker *marker;
+        struct etcd_marker *marker = take_from(part);
 
-        if (part->state == PART_RELEASING && part->claim->lost)
-                return; /* it was left where it is */
-        marker = take_from(part);
         if (marker)
                 free_marker(marker);
 }

@@ -229,6 +229,7 @@ static void etcd_close(struct engine *engine)
         delay_free(etcd);
         claims_free(etcd);
         terms_free(etcd);
+        watches_free(&etcd->channel);
         table_free(&etcd->claims);
         table_free(&etcd->lines);
         table_free(&etcd->leases);

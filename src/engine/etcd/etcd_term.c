@@ -74,6 +74,16 @@ static bool is_kept(const struct etcd_term *term)
         return !list_empty(&term->parts) && list_first(&term->parts, struct etcd_part, termed)->state != PART_HELD;
 }
 
+/* Then another endpoint is tried, while there is time. */
+static int64_t answer_within(const struct etcd_term *term)
+{
+        int64_t within = term->time.length / 3, most = term->etcd->timeout / 3;
+
+        if (within < 250 * MS)
+                within = 250 * MS;
+        return within < most ? within : most;
+}
+
 void term_keep(struct etcd_term *term)
 {
         const struct etcd *etcd = term->etcd;
@@ -83,24 +93,27 @@ void term_keep(struct etcd_term *term)
                 return;
         if (channel_keep(&term->etcd->channel, term->lease)) {
                 term->kept_at = now;
-                set_timer(term, now + etcd->timeout / 3);
+                set_timer(term, now + answer_within(term));
         } else {
                 set_timer(term, now + keep_every(term) / 4);
         }
 }
 
-/* The claims that wait for it. Telling one may take others off the list, but none that is behind it... so count. */
+/* The claims that wait for it. Whoever is told may leave the term. */
 static void tell_renewed(struct etcd_term *term, int code)
 {
-        struct list *next;
+        struct list parts;
 
         if (!term->wanted)
                 return;
         term->wanted = 0;
-        for (struct list *at = term->parts.next; at != &term->parts; at = next) {
-                struct etcd_part *part = container_of(at, struct etcd_part, termed);
+        list_init(&parts);
+        list_splice(&parts, &term->parts);
+        while (!list_empty(&parts)) {
+                struct etcd_part *part = list_first(&parts, struct etcd_part, termed);
 
-                next = at->next;
+                list_remove(&part->termed);
+                list_append(&term->parts, &part->termed);
                 if (part->renewing)
                         claim_renewed(part, code);
         }
@@ -119,7 +132,19 @@ static void write_look(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &request.base);
 }
 
-static void mark_seen(struct etcd *etcd, const Pb__LeaseTimeToLiveResponse *reply)
+/* A request that was given up, and came late, may have put a key that no claim of ours knows. It is deleted when it was seen
+ * twice. */
+static void see_stray(struct etcd_term *term, const ProtobufCBinaryData *key, const uint64_t uid[2])
+{
+        if (uid[0] != term->stray[0] || uid[1] != term->stray[1]) {
+                term->stray[0] = uid[0];
+                term->stray[1] = uid[1];
+        } else {
+                ghost_of_key(term->etcd, (const char *)key->data, key->len);
+        }
+}
+
+static void mark_seen(struct etcd_term *term, const Pb__LeaseTimeToLiveResponse *reply)
 {
         char name[PAWL_NAME_MAX + 1];
         size_t name_length, rest_length;
@@ -129,12 +154,14 @@ static void mark_seen(struct etcd *etcd, const Pb__LeaseTimeToLiveResponse *repl
         int64_t lease;
 
         for (size_t i = 0; i < reply->n_keys; i++) {
-                if (!key_split(etcd, &reply->keys[i], name, &name_length, &rest, &rest_length))
+                if (!key_split(term->etcd, &reply->keys[i], name, &name_length, &rest, &rest_length))
                         continue;
                 key_read(rest, rest_length, &contender, &lease);
-                part = claim_find(etcd, contender.uid);
+                part = claim_find(term->etcd, contender.uid);
                 if (part)
                         part->seen = true;
+                else if (!term->own)
+                        see_stray(term, &reply->keys[i], contender.uid);
         }
 }
 
@@ -142,17 +169,20 @@ static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const 
 {
         struct etcd_term *term = container_of(ask, struct etcd_term, look);
         const Pb__LeaseTimeToLiveResponse *reply = (const Pb__LeaseTimeToLiveResponse *)message;
-        struct list *next;
+        struct list parts;
 
         (void)why;
         if (!reply || reply->ttl <= 0)
                 return; /* the keep-alive finds out */
-        mark_seen(term->etcd, reply);
-        for (struct list *at = term->parts.next; at != &term->parts; at = next) {
-                struct etcd_part *part = container_of(at, struct etcd_part, termed);
+        mark_seen(term, reply);
+        list_init(&parts);
+        list_splice(&parts, &term->parts);
+        while (!list_empty(&parts)) {
+                struct etcd_part *part = list_first(&parts, struct etcd_part, termed);
                 bool seen = part->seen;
 
-                next = at->next;
+                list_remove(&part->termed);
+                list_append(&term->parts, &part->termed);
                 part->seen = false;
                 if (!seen && part->state == PART_HELD && part->since < term->looked_at)
                         claim_gone(part, PAWL_REASON_TAKEN);

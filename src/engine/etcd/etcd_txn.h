@@ -34,8 +34,8 @@ static inline void txn_begin(struct etcd_txn *txn)
         txn->request.failure = txn->op_lists[TXN_ELSE];
 }
 
-/* The key was never created, or is deleted; of a prefix (end given): there is no such key. */
-static inline void txn_if_absent(struct etcd_txn *txn, ProtobufCBinaryData key, const ProtobufCBinaryData *end)
+/* It is the key that was created then. */
+static inline Pb__Compare *txn_if_created(struct etcd_txn *txn, ProtobufCBinaryData key, uint64_t revision)
 {
         Pb__Compare *compare = &txn->compares[txn->request.n_compare];
 
@@ -44,11 +44,19 @@ static inline void txn_if_absent(struct etcd_txn *txn, ProtobufCBinaryData key, 
         compare->target = PB__COMPARE_TARGET__IF_CREATE;
         compare->result = PB__COMPARE_RESULT__EQUAL;
         compare->with_case = PB__COMPARE__WITH_CREATE_REVISION;
-        compare->create_revision = 0;
+        compare->create_revision = (int64_t)revision;
         compare->key = key;
+        txn->compare_list[txn->request.n_compare++] = compare;
+        return compare;
+}
+
+/* The key was never created, or is deleted; of a prefix (end given): there is no such key. */
+static inline void txn_if_absent(struct etcd_txn *txn, ProtobufCBinaryData key, const ProtobufCBinaryData *end)
+{
+        Pb__Compare *compare = txn_if_created(txn, key, 0);
+
         if (end)
                 compare->range_end = *end;
-        txn->compare_list[txn->request.n_compare++] = compare;
 }
 
 static inline struct etcd_op *txn_op(struct etcd_txn *txn, enum txn_branch branch, Pb__RequestOp__RequestCase what)

@@ -37,6 +37,7 @@ struct etcd_wait {
         size_t missing;   /* LIMITED: so many must go before it is worth a look */
         uint64_t seen_at; /* LIMITED: the revision of the last look */
         bool limited;
+        bool marker;  /* the key is a marker's */
         bool nearest; /* nobody stands between the blocker and it */
         uint8_t look; /* enum look: what to look at next */
 };
@@ -136,7 +137,7 @@ static void forget_key(struct etcd_wait *wait)
         watch_end(&wait->part->etcd->channel, &wait->watch);
         free(wait->key);
         wait->key = NULL;
-        wait->limited = false;
+        wait->limited = wait->marker = false;
 }
 
 static void leave_blocker(struct etcd_wait *wait)
@@ -232,14 +233,21 @@ void wait_step_aside(struct etcd_part *part)
 
 static void write_check(struct etcd_ask *ask, struct grpc_out *out)
 {
-        const struct etcd_wait *wait = part_of_ask(ask)->wait;
+        const struct etcd_part *part = part_of_ask(ask);
+        const struct etcd_wait *wait = part->wait;
         Pb__RangeRequest request = PB__RANGE_REQUEST__INIT;
 
         request.key = bytes_of(wait->key, wait->key_length);
-        request.count_only = true;
+        request.keys_only = true;
         request.serializable =
                 true; /* by the member that serves the watch: what it has not seen yet will be an event */
         grpc_write(out, &request.base);
+}
+
+/* The same key may have been put again by a request that came late: then it stands behind us. A marker may be younger. */
+static bool still_there(const struct etcd_part *part, const Pb__RangeResponse *reply)
+{
+        return reply->n_kvs > 0 && (part->wait->marker || (uint64_t)reply->kvs[0]->create_revision < part->order);
 }
 
 static void checked(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
@@ -251,7 +259,7 @@ static void checked(struct etcd_ask *ask, const ProtobufCMessage *message, const
                 part->state = PART_WAITING;
         } else if (!reply) {
                 claim_abandon(part, why->code, why->text);
-        } else if (reply->count > 0) {
+        } else if (still_there(part, reply)) {
                 part->state = PART_WAITING;
         } else {
                 wait_look(part);
@@ -355,6 +363,15 @@ static void wait_for(struct etcd_part *part, const Pb__KeyValue *kv, const uint6
                 wait_behind(part->wait, blocker, nearest);
         else
                 watch_key(part->wait, &kv->key, sure);
+}
+
+static void wait_for_marker(struct etcd_part *part, const Pb__KeyValue *kv)
+{
+        if (begin_wait(part) != PAWL_OK)
+                return;
+        watch_key(part->wait, &kv->key, false);
+        if (part->wait)
+                part->wait->marker = true;
 }
 
 /* ---- judging -------------------------------------------------------------------------------------------------------------------- */
@@ -495,7 +512,6 @@ static void judge_sight(struct etcd_part *part, const struct sight *sight, const
                         const Pb__RangeResponse *markers, uint64_t revision)
 {
         const Pb__KeyValue *orphan = find_orphan(sight, markers);
-        static const uint64_t nobody[2];
         struct verdict verdict;
 
         line_judge(sight->contenders, sight->own, &sight->contenders[sight->own], &verdict);
@@ -504,7 +520,7 @@ static void judge_sight(struct etcd_part *part, const struct sight *sight, const
         else if (!part->claim->wait)
                 claim_leave(part, PAWL_BUSY);
         else if (verdict.granted)
-                wait_for(part, orphan, nobody, false, false);
+                wait_for_marker(part, orphan);
         else if (verdict.wait_for >= 0)
                 wait_for(part, line->kvs[verdict.wait_for], sight->contenders[verdict.wait_for].uid, false, false);
         else if (begin_wait(part) == PAWL_OK)
