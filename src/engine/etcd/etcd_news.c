@@ -197,15 +197,13 @@ void news_held(struct etcd_part *part)
                 loop_set(etcd->engine.host->loop, &news->timer, etcd_now(etcd) + moment);
 }
 
+/* The channel is closed, and its watches with it. */
 void news_free(struct etcd *etcd)
 {
         struct etcd_news *news = etcd->news;
 
         if (!news)
                 return;
-        watch_end(&etcd->channel, &news->watch);
-        channel_forget(&etcd->channel, &news->read);
-        channel_forget(&etcd->channel, &news->clear);
         loop_unset(etcd->engine.host->loop, &news->timer);
         free(news);
         etcd->news = NULL;
