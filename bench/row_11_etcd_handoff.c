@@ -27,7 +27,7 @@ static void part(int cores)
                                   .url = server.url,
                                   .cores = cores,
                                   .floor = bare_etcd_turns,
-                                  .peers = {"go-etcd", "python-etcd3"},
+                                  .peers = {"go-etcd"},
                                   .beside = ""};
         struct contender few, more;
         pawl_client *client;
