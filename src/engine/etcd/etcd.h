@@ -16,6 +16,7 @@
  *   etcd_break.c    break, ask
  *   etcd_lease.c    leases as words
  *   etcd_examine.c  what pawl doctor asks, and init
+ *   etcd_judge.c    what the answers mean
  *
  * Keys, with PREFIX as the URL has it and NAME percent-encoded:
  *
@@ -424,6 +425,7 @@ void examine_begin(struct engine *engine, struct inquiry *inquiry);
 void examine_init(struct engine *engine, struct inquiry *inquiry);
 bool examine_forget(struct etcd *etcd, const struct inquiry *inquiry);
 void examine_free(struct etcd *etcd);
+char *examine_cli_options(const struct net_tls_options *options); /* of etcdctl; NULL: no memory; to be freed */
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------ */
 
@@ -431,6 +433,8 @@ struct etcd {
         struct engine engine; /* first */
         struct etcd_channel channel;
         struct net_tls *tls;
+        char *cli_options;    /* of etcdctl, for the same TLS; NULL: none */
+        bool has_certificate; /* of our own: the server may know us by it */
         char *user, *password, *prefix;
         char *where; /* all endpoints, for sentences */
         size_t prefix_length;

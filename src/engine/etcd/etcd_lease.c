@@ -166,8 +166,12 @@ static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const 
                 refuse(part, why->code, why->text);
                 return;
         }
-        if (!reply || part->cancelled || reply->ttl <= 0 || reply->ttl > INT64_MAX / SECOND) {
+        if (!reply || part->cancelled || reply->ttl <= 0) {
                 refuse(part, PAWL_LOST, over);
+                return;
+        }
+        if (reply->ttl > reply->granted_ttl) { /* etcd#17705: a leader that is none any more says "for ever" */
+                refuse(part, PAWL_UNREACHABLE, "the cluster's leader changed meanwhile: try again");
                 return;
         }
         time.extended_at = ask->sent_at + reply->ttl * SECOND - ttl;

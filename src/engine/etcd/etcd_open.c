@@ -93,8 +93,11 @@ static int read_tls(struct etcd *etcd, const struct url *url, struct pawl_why *w
                 .protocol = "h2",
         };
 
-        if (strcmp(url->scheme, "etcds") == 0)
-                return net_tls_open(&options, &etcd->tls, why);
+        if (strcmp(url->scheme, "etcds") == 0) {
+                etcd->has_certificate = options.cert_file != NULL;
+                etcd->cli_options = examine_cli_options(&options);
+                return etcd->cli_options ? net_tls_open(&options, &etcd->tls, why) : no_memory(why);
+        }
         if (options.ca_file || options.cert_file || options.key_file || options.server_name || options.insecure)
                 return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need etcds://",
                                url->shown);
@@ -237,6 +240,7 @@ static void etcd_close(struct engine *engine)
         free_endpoints(&etcd->channel);
         wipe(etcd->password);
         free(etcd->user);
+        free(etcd->cli_options);
         free(etcd->prefix);
         free(etcd->where);
 }
