@@ -28,6 +28,7 @@ struct zk_past {
         char *text;                         /* being written; kept until it is confirmed */
         size_t size;
         bool missing; /* what is above it is to be made first */
+        bool trimmed; /* once in the life of each client: many are short */
         struct list adopted;
 };
 
@@ -142,8 +143,9 @@ static void batch_written(struct zk_past *past, struct zk_session *session, stru
                 return;
         path.at += path.length - 12;
         path.length = 12;
-        if (batch_number(path, &number) && number % TRIM_EVERY == TRIM_EVERY - 1)
+        if (batch_number(path, &number) && (!past->trimmed || number % TRIM_EVERY == TRIM_EVERY - 1))
                 trim(past, session);
+        past->trimmed = true;
 }
 
 /* The last answer is the batch's; those before it are of what had to be made above it. */
