@@ -81,6 +81,7 @@ enum {
 struct zk_watch {
         struct link link; /* in session->watches, by path */
         struct list listed;
+        struct zk_session *session;
         const char *path; /* borrowed while it is added */
         size_t length;
         void (*fired)(struct zk_watch *watch, int type);
@@ -128,7 +129,6 @@ struct zk_session {
         int64_t timeout;   /* what the server granted; ns */
         struct term_time time;
         int64_t used_at; /* when it was last used, if users is 0 */
-        int64_t lost_at; /* when it was last connected */
         int64_t sent_at; /* when the last bytes were sent: pings count */
         int64_t every;   /* how often it is kept alive */
         size_t users;    /* claims, markers: it is not idle */
@@ -138,8 +138,7 @@ struct zk_session {
         int32_t xid;
         uint8_t state, kind;
         bool hearing;        /* in heard: what is written goes out behind it */
-        bool ever;           /* it was connected before */
-        bool met;            /* a server answered the last attempt, whatever it said */
+        bool met;            /* a server of this round took the connection, whatever became of it */
         bool greeted;        /* the server has answered the first packet of this connection */
         bool kept;           /* ZK_OWN: its claim waits, and it is kept alive */
         bool freed;          /* as soon as nobody uses it */
@@ -304,6 +303,7 @@ void zk_claim_ask(struct zk_part *part);
 void zk_claim_look(struct zk_part *part);
 void zk_claim_first(struct zk_part *part);
 void zk_claim_leave(struct zk_part *part, int code);
+void zk_claim_retry(struct zk_part *part, enum zk_claim_state want); /* in a while */
 
 /* zk_delay.c: a lock-delay's marker. */
 void zk_delay_mark(struct zk_part *part);        /* makes it, then grants */
@@ -322,6 +322,7 @@ void zk_delays_free(struct zk *zk);
 
 /* zk_ghost.c: deletes the part's node behind the caller. Without memory the session has to do it. */
 void zk_ghost_of(const struct zk_part *part);
+void zk_ghost_at(struct zk_session *session, const char *path);
 void zk_ghosts_up(struct zk_session *session);
 void zk_ghosts_expired(struct zk_session *session);
 void zk_ghosts_free(struct zk *zk);
@@ -346,10 +347,11 @@ struct zk {
         uint64_t client; /* our mailbox, and what the record of each claim says */
         int64_t timeout; /* of answers */
         int64_t slack;
-        int64_t idle;        /* how long a session without users is kept */
-        uint64_t restores;   /* how often the namespace's store was restored: the number in .pawl */
-        bool restores_known; /* since the last connection was made */
-        bool readwrite;      /* names as Curator's read/write lock has them */
+        int64_t idle;      /* how long a session without users is kept */
+        int64_t lost_at;   /* when a connected session was last lost */
+        uint64_t restores; /* how often the namespace's store was restored: the number in .pawl */
+        bool ever;         /* a session was connected before */
+        bool readwrite;    /* names as Curator's read/write lock has them */
         bool make_chroot;
         bool history;
         bool no_containers; /* the server is too old for them */

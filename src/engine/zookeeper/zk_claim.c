@@ -197,7 +197,7 @@ void zk_claim_park(struct zk_part *part, enum zk_claim_state want)
 }
 
 /* The server lives but cannot serve at the moment: once more in a while. */
-static void park_a_while(struct zk_part *part, enum zk_claim_state want)
+void zk_claim_retry(struct zk_part *part, enum zk_claim_state want)
 {
         struct zk *zk = part->zk;
 
@@ -295,7 +295,7 @@ static void sent(struct zk_part *part, int code, enum zk_claim_state want)
         if (code == PAWL_UNREACHABLE) {
                 zk_claim_park(part, want);
         } else if (want == ZK_RELEASING || want == ZK_CANCELLING) {
-                park_a_while(part, want);
+                zk_claim_retry(part, want);
         } else {
                 if (part->made || part->doubtful)
                         zk_ghost_of(part);
@@ -436,7 +436,7 @@ static void make_failed(struct zk_part *part)
         } else if (error == ZK_NO_NODE && part->tries < TRIES_MAX) {
                 make_parent(part);
         } else if (passes(error) && part->claim->wait && zk_now(part->zk) - part->until < part->zk->timeout) {
-                park_a_while(part, ZK_ASKING);
+                zk_claim_retry(part, ZK_ASKING);
         } else {
                 refuse_error(part, error);
         }
@@ -687,7 +687,7 @@ static void left(struct zk_ask *ask, int error, struct jute_in *reply)
         if (error == ZK_CONNECTION_LOSS)
                 zk_claim_park(part, ZK_CANCELLING);
         else if (error != ZK_OK && passes(error))
-                park_a_while(part, ZK_CANCELLING);
+                zk_claim_retry(part, ZK_CANCELLING);
         else
                 zk_claim_refuse(part, part->code, NULL);
 }
@@ -891,7 +891,7 @@ static void release_answered(struct zk_ask *ask, int error, struct jute_in *repl
                 zk_delay_end(part, true);
                 send_release(part);
         } else if (part->error != ZK_OK && passes(part->error)) {
-                park_a_while(part, ZK_RELEASING);
+                zk_claim_retry(part, ZK_RELEASING);
         } else {
                 end_release(part, release_code(part));
         }
@@ -962,15 +962,17 @@ void zk_claims_up(struct zk_session *session)
 static bool give_up_asking(const struct zk_part *part, const struct pawl_why *why, bool was_connected)
 {
         const struct zk_session *session = part->session;
-        int64_t now = zk_now(part->zk), timeout = part->zk->timeout;
+        const struct zk *zk = part->zk;
+        int64_t now = zk_now(zk), timeout = zk->timeout;
+        int64_t since = zk->lost_at > part->until ? zk->lost_at : part->until;
 
         if (zk_is_final(why))
                 return true;
         if (part->claim->wait && was_connected)
                 return false;
-        if (part->claim->wait && session->ever)
-                return now - session->lost_at >= (part->made ? PATIENCE_IN_LINE * timeout : timeout);
-        if (session->round < part->zk->server_count)
+        if (part->claim->wait && zk->ever)
+                return now - since >= (part->made ? PATIENCE_IN_LINE * timeout : timeout);
+        if (session->round < zk->server_count)
                 return false;
         return !session->met || now - part->until >= timeout;
 }

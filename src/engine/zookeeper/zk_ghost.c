@@ -81,27 +81,52 @@ static void delete_it(struct zk_ghost *ghost)
         (void)zk_send(ghost->session);
 }
 
+static struct zk_ghost *ghost_new(struct zk_session *session)
+{
+        struct zk_ghost *ghost = calloc(1, sizeof(*ghost));
+
+        if (!ghost)
+                return NULL;
+        ghost->zk = session->zk;
+        ghost->session = session;
+        list_init(&ghost->ask.listed);
+        zk_session_use(session);
+        list_append(&session->zk->ghosts, &ghost->listed);
+        return ghost;
+}
+
+static void set_out(struct zk_ghost *ghost)
+{
+        ghost->line_length = strlen(ghost->path);
+        if (ghost->session->state == ZK_CONNECTED)
+                delete_it(ghost);
+}
+
 void zk_ghost_of(const struct zk_part *part)
 {
         struct zk_ghost *ghost;
 
-        if (!part->session || part->session->state == ZK_EXPIRED || !(ghost = calloc(1, sizeof(*ghost))))
+        if (!part->session || part->session->state == ZK_EXPIRED || !(ghost = ghost_new(part->session)))
                 return;
-        ghost->zk = part->zk;
-        ghost->session = part->session;
         ghost->uid[0] = part->claim->uid[0];
         ghost->uid[1] = part->claim->uid[1];
         ghost->found = part->made;
-        list_init(&ghost->ask.listed);
         if (part->made)
                 zk_path_of_part(part, ghost->path);
         else
                 zk_path_of_name(part->zk, part->claim->name, part->claim->name_length, ghost->path);
-        ghost->line_length = strlen(ghost->path);
-        zk_session_use(ghost->session);
-        list_append(&part->zk->ghosts, &ghost->listed);
-        if (ghost->session->state == ZK_CONNECTED)
-                delete_it(ghost);
+        set_out(ghost);
+}
+
+void zk_ghost_at(struct zk_session *session, const char *path)
+{
+        struct zk_ghost *ghost = strlen(path) < ZK_PATH_MAX ? ghost_new(session) : NULL;
+
+        if (!ghost)
+                return;
+        ghost->found = true;
+        strcpy(ghost->path, path);
+        set_out(ghost);
 }
 
 static void for_each_of(struct zk_session *session, void (*act)(struct zk_ghost *))

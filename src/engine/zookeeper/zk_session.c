@@ -147,6 +147,7 @@ void zk_forget(struct zk_session *session, struct zk_ask *ask)
 
 void zk_watch_add(struct zk_session *session, struct zk_watch *watch)
 {
+        watch->session = session;
         table_add(&session->watches, &watch->link, table_hash(watch->path, watch->length));
         list_init(&watch->listed);
         list_append(&session->watching, &watch->listed);
@@ -154,9 +155,10 @@ void zk_watch_add(struct zk_session *session, struct zk_watch *watch)
 
 void zk_watch_remove(struct zk_session *session, struct zk_watch *watch)
 {
+        (void)session;
         if (!watch->listed.next || list_empty(&watch->listed))
                 return;
-        table_remove(&session->watches, &watch->link);
+        table_remove(&watch->session->watches, &watch->link);
         list_remove(&watch->listed);
 }
 
@@ -337,6 +339,7 @@ static void up(struct net *net)
         struct zk_session *session = session_of(net);
 
         session->state = ZK_GREETING;
+        session->met = true;
         session->greeted = false;
         session->in_size = 0;
         write_packet(session, put_connect, 128);
@@ -381,7 +384,6 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
                          "%s: what answers there does not speak the ZooKeeper protocol", session->zk->where);
                 return;
         }
-        session->met = true;
         session->greeted = true;
         if (answer.session == 0 || answer.timeout_ms <= 0) {
                 expired(session);
@@ -405,7 +407,7 @@ static void connected(struct zk_session *session)
         struct zk *zk = session->zk;
 
         session->state = ZK_CONNECTED;
-        session->ever = true;
+        zk->ever = true;
         session->round = 0;
         net_backoff_reset(&session->backoff);
         wake_by(session, now_of(session) + session->every);
@@ -605,7 +607,7 @@ static void down(struct net *net, const struct pawl_why *why)
         session->state = ZK_DOWN;
         session->why = *why;
         if (was_connected)
-                session->lost_at = now_of(session);
+                session->zk->lost_at = now_of(session);
         set_out_again(session); /* first: whoever asks again now must not connect without a pause */
         answers_lost(session);
         watches_lost(session);
@@ -627,7 +629,8 @@ static int connect_now(struct zk_session *session)
         struct pawl_why why;
         int code;
 
-        session->met = false;
+        if (session->round % zk->server_count == 0)
+                session->met = false;
         session->target =
                 (struct net_target){.host = server->host, .port = server->port, .tls = zk->tls, .silence = zk->timeout};
         session->state = ZK_CONNECTING;
@@ -798,7 +801,7 @@ static struct zk_session *session_new(struct zk *zk, int64_t wanted_ms, enum zk_
         session->wanted_ms = wanted_ms;
         session->time.extended_at = INT64_MIN;
         session->every = wanted_ms * MS / 3;
-        session->used_at = session->lost_at = loop_now(loop);
+        session->used_at = loop_now(loop);
         list_init(&session->asked);
         list_init(&session->renewals);
         list_init(&session->watching);

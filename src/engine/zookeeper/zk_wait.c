@@ -3,6 +3,7 @@
  * A claim waits for one node only, the last that stands in its way. If that is one of this client's own claims nothing is watched
  * at all: the client itself knows when it has given it back. If not, its own node is watched too, and first: events come in the
  * order of the changes, so that when the one before goes and its own node was not told to be gone, it is there. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -281,14 +282,68 @@ static void own_gone(struct zk_part *part)
                 zk_claim_ask(part);
 }
 
+static void own_fired(struct zk_watch *watch, int type);
+
+static void set_watch(struct zk_part *part, struct zk_watch *watch, const char *path,
+                      void (*fired)(struct zk_watch *, int))
+{
+        zk_watch_remove(part->session, watch);
+        watch->path = path;
+        watch->length = strlen(path);
+        watch->fired = fired;
+        zk_watch_add(part->session, watch);
+}
+
+/* Curator's way to ask for a lock. */
+static bool is_revoke(struct jute_text text)
+{
+        return text.length == 10 && memcmp(text.at, "__REVOKE__", 10) == 0;
+}
+
+static void own_read(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        struct zk_part *part = container_of(ask, struct zk_part, ask);
+        struct jute_text text;
+        struct zk_stat stat;
+
+        if (error == ZK_NO_NODE)
+                own_gone(part);
+        if (error != ZK_OK)
+                return;
+        jute_get_data(reply, &text, &stat);
+        if (!reply->bad && is_revoke(text))
+                zk_claim_asked(part);
+}
+
+/* Somebody wrote into the node of a holder. */
+static void read_own(struct zk_part *part)
+{
+        struct jute_out *out;
+
+        if (zk_asked(&part->ask))
+                return;
+        set_watch(part, &part->wait->own, part->wait->paths, own_fired);
+        part->ask.answered = own_read;
+        out = zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM);
+        zk_request(part->session, ZK_GET_DATA);
+        jute_put_path_watch(out, part->wait->own.path, true);
+        (void)zk_send(part->session); /* without it a deletion by hand is found later */
+}
+
 static void own_fired(struct zk_watch *watch, int type)
 {
         struct zk_part *part = container_of(watch, struct zk_wait, own)->part;
 
-        if (type == ZK_EVENT_DELETED && (part->state == ZK_WAITING || part->state == ZK_HELD))
-                own_gone(part);
-        else if (type == ZK_EVENT_SESSION && part->state == ZK_WAITING)
+        if (type == ZK_EVENT_SESSION && part->state == ZK_WAITING)
                 zk_claim_park(part, ZK_LOOKING);
+        else if (type == ZK_EVENT_SESSION || (part->state != ZK_WAITING && part->state != ZK_HELD))
+                part->wait->early = true;
+        else if (type == ZK_EVENT_DELETED)
+                own_gone(part);
+        else if (part->state == ZK_HELD)
+                read_own(part);
+        else
+                zk_claim_look(part);
 }
 
 static void before_fired(struct zk_watch *watch, int type)
@@ -318,6 +373,8 @@ static void watch_lost(struct zk_part *part)
         }
 }
 
+static void send_watches(struct zk_part *part, enum zk_op op);
+
 /* The answers to what sets both watches: first of its own node, then of the other one. */
 static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
 {
@@ -333,32 +390,49 @@ static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
                 zk_claim_leave(part, PAWL_CANCELLED);
         } else if (part->error == ZK_NO_NODE) {
                 own_gone(part);
-        } else if (error != ZK_OK || wait->early) {
+        } else if (wait->early || error == ZK_NO_NODE) {
                 zk_watch_remove(part->session, &wait->before);
                 zk_claim_look(part);
+        } else if (error ==
+                   ZK_NO_AUTH) { /* somebody else's, and not ours to read: to see that it is there needs no rights */
+                send_watches(part, ZK_EXISTS);
+        } else if (error != ZK_OK) {
+                zk_claim_retry(part, ZK_LOOKING);
         } else {
                 part->state = ZK_WAITING;
         }
 }
 
-static void set_watch(struct zk_part *part, struct zk_watch *watch, const char *path,
-                      void (*fired)(struct zk_watch *, int))
+static void send_watches(struct zk_part *part, enum zk_op op)
 {
-        zk_watch_remove(part->session, watch);
-        watch->path = path;
-        watch->length = strlen(path);
-        watch->fired = fired;
-        zk_watch_add(part->session, watch);
+        struct zk_wait *wait = part->wait;
+        struct jute_out *out;
+        int code;
+
+        part->state = ZK_WATCHING;
+        part->error = ZK_OK;
+        part->ask.answered = watched;
+        wait->early = false;
+        set_watch(part, &wait->own, wait->paths, own_fired);
+        set_watch(part, &wait->before, wait->paths + strlen(wait->paths) + 1, before_fired);
+        out = zk_begin(part->session, &part->ask, 256 + wait->own.length + wait->before.length);
+        zk_request(part->session, ZK_GET_DATA);
+        jute_put_path_watch(out, wait->own.path, true);
+        zk_request(part->session, op);
+        jute_put_path_watch(out, wait->before.path, true);
+        code = zk_send(part->session);
+        if (code == PAWL_UNREACHABLE)
+                zk_claim_park(part, ZK_LOOKING);
+        else if (code != PAWL_OK)
+                zk_claim_leave(part, code);
 }
 
 /* child: the node in the same line to wait for; of no length: the line itself. */
 static void watch_other(struct zk_part *part, struct jute_text child, bool proven)
 {
         struct zk_wait *wait = part->wait;
-        struct jute_out *out;
         char own[ZK_PATH_MAX], line[ZK_PATH_MAX];
         size_t own_size, line_size;
-        int code;
 
         zk_path_of_part(part, own);
         zk_path_of_name(part->zk, part->claim->name, part->claim->name_length, line);
@@ -378,31 +452,18 @@ static void watch_other(struct zk_part *part, struct jute_text child, bool prove
                 wait->paths[own_size + line_size + child.length] = '\0';
         }
         wait->proven = proven;
-        set_watch(part, &wait->own, wait->paths, own_fired);
-        set_watch(part, &wait->before, wait->paths + own_size, before_fired);
-        part->state = ZK_WATCHING;
-        part->error = ZK_OK;
-        part->ask.answered = watched;
-        out = zk_begin(part->session, &part->ask, 2 * ZK_REQUEST_ROOM + child.length);
-        zk_request(part->session, ZK_GET_DATA);
-        jute_put_path_watch(out, wait->own.path, true);
-        zk_request(part->session, child.length ? ZK_GET_DATA : ZK_GET_CHILDREN2);
-        jute_put_path_watch(out, wait->before.path, true);
-        code = zk_send(part->session);
-        if (code == PAWL_UNREACHABLE)
-                zk_claim_park(part, ZK_LOOKING);
-        else if (code != PAWL_OK)
-                zk_claim_leave(part, code);
+        send_watches(part, child.length ? ZK_GET_DATA : ZK_GET_CHILDREN2);
 }
 
 /* ---- the line ---------------------------------------------------------------------------------------------------- */
 
 struct view {
-        struct jute_in children; /* from their count on */
-        size_t count;            /* of children */
-        size_t earlier;          /* in zk->earlier */
-        bool own;                /* its own node is among them */
-        struct jute_text orphan; /* a marker whose claim is not in the line */
+        struct jute_in children;  /* from their count on */
+        size_t count;             /* of children */
+        size_t earlier;           /* in zk->earlier */
+        bool own;                 /* its own node is among them */
+        struct jute_text orphan;  /* a marker whose claim is not in the line */
+        struct jute_text double_; /* a second node of the claim: a create that was believed to be lost was late */
 };
 
 static bool add_earlier(struct zk *zk, size_t count, const struct contender *contender)
@@ -465,6 +526,8 @@ static bool see_children(struct zk_part *part, struct view *view)
                 order = zk_number_order(node.number, part->number);
                 if (order == 0)
                         view->own = true;
+                else if (node.contender.uid[0] == part->claim->uid[0] && node.contender.uid[1] == part->claim->uid[1])
+                        view->double_ = child;
                 if (order >= 0)
                         continue;
                 node.contender.order = (uint64_t)((int64_t)order - INT32_MIN);
@@ -543,12 +606,27 @@ static void judge(struct zk_part *part, const struct view *view)
                 wait_for(part, view, (size_t)verdict.wait_for, verdict.proven && !view->orphan.length);
 }
 
+static void delete_double(struct zk_part *part, struct jute_text child)
+{
+        char path[ZK_PATH_MAX];
+        size_t length;
+
+        zk_path_of_name(part->zk, part->claim->name, part->claim->name_length, path);
+        length = strlen(path);
+        snprintf(path + length, sizeof(path) - length, "/%.*s", (int)child.length, child.at);
+        zk_ghost_at(part->session, path);
+}
+
 void zk_line_look(struct zk_part *part, struct jute_in *children)
 {
         struct view view = {.children = *children};
+        bool seen;
 
         stop_following(part);
-        if (!see_children(part, &view))
+        seen = see_children(part, &view);
+        if (view.double_.length)
+                delete_double(part, view.double_);
+        if (!seen)
                 zk_claim_leave(part, PAWL_NO_MEMORY);
         else if (!view.own)
                 own_gone(part);
