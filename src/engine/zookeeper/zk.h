@@ -273,6 +273,8 @@ struct zk_wait {
         bool tail;              /* the last of our claims in this line: who asks next stands behind it */
         bool proven;            /* when the one before has gone it holds */
         bool early;             /* that was told before the watch was confirmed */
+        bool whole_line;        /* before is the line itself */
+        bool exists;            /* before is watched without reading it */
         bool waited;            /* others may have seen it wait */
 };
 

@@ -374,6 +374,22 @@ static void watch_lost(struct zk_part *part)
 }
 
 static void send_watches(struct zk_part *part, enum zk_op op);
+static bool may_hold(struct zk_part *part, struct jute_in *children);
+
+/* What was watched may have changed between the look and the watch: is there no need to wait any more? */
+static bool is_over(struct zk_part *part, struct jute_in *reply)
+{
+        struct jute_text data;
+        struct zk_stat stat;
+        struct record record;
+
+        if (part->wait->whole_line)
+                return may_hold(part, reply);
+        if (!part->claim->max_holders || part->wait->exists)
+                return false;
+        jute_get_data(reply, &data, &stat);
+        return !reply->bad && record_read(data.at, data.length, &record) && record.holds;
+}
 
 /* The answers to what sets both watches: first of its own node, then of the other one. */
 static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
@@ -381,7 +397,6 @@ static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
         struct zk_part *part = container_of(ask, struct zk_part, ask);
         struct zk_wait *wait = part->wait;
 
-        (void)reply;
         if (error == ZK_CONNECTION_LOSS) {
                 watch_lost(part);
         } else if (ask->left) {
@@ -398,6 +413,9 @@ static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
                 send_watches(part, ZK_EXISTS);
         } else if (error != ZK_OK) {
                 zk_claim_retry(part, ZK_LOOKING);
+        } else if (is_over(part, reply)) {
+                zk_watch_remove(part->session, &wait->before);
+                zk_claim_look(part);
         } else {
                 part->state = ZK_WAITING;
         }
@@ -413,6 +431,8 @@ static void send_watches(struct zk_part *part, enum zk_op op)
         part->error = ZK_OK;
         part->ask.answered = watched;
         wait->early = false;
+        wait->whole_line = op == ZK_GET_CHILDREN2;
+        wait->exists = op == ZK_EXISTS;
         set_watch(part, &wait->own, wait->paths, own_fired);
         set_watch(part, &wait->before, wait->paths + strlen(wait->paths) + 1, before_fired);
         out = zk_begin(part->session, &part->ask, 256 + wait->own.length + wait->before.length);
@@ -581,19 +601,36 @@ static void wait_for_any(struct zk_part *part, const struct view *view, bool nex
                 wait_for(part, view, view->earlier - 1, false);
 }
 
-static void judge(struct zk_part *part, const struct view *view)
+static void judge_line(struct zk_part *part, const struct view *view, struct verdict *verdict)
 {
         struct contender claim = {
                 .uid = {part->claim->uid[0], part->claim->uid[1]},
-                .order = (uint64_t) - (int64_t)INT32_MIN,
+                .order = UINT64_C(1) << 31,
                 .shared = part->claim->mode == PAWL_SHARED,
                 .limit = part->claim->max_holders,
         };
-        struct verdict verdict;
 
         if (view->earlier > 1)
                 qsort(part->zk->earlier, view->earlier, sizeof(*part->zk->earlier), line_compare);
-        line_judge(part->zk->earlier, view->earlier, &claim, &verdict);
+        line_judge(part->zk->earlier, view->earlier, &claim, verdict);
+}
+
+static bool may_hold(struct zk_part *part, struct jute_in *children)
+{
+        struct view view = {.children = *children};
+        struct verdict verdict;
+
+        if (!see_children(part, &view) || !view.own)
+                return true;
+        judge_line(part, &view, &verdict);
+        return verdict.granted;
+}
+
+static void judge(struct zk_part *part, const struct view *view)
+{
+        struct verdict verdict;
+
+        judge_line(part, view, &verdict);
         if (verdict.granted && !view->orphan.length)
                 zk_claim_first(part);
         else if (!part->claim->wait)
