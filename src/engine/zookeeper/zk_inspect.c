@@ -7,7 +7,7 @@
 #include <string.h>
 #include <stdio.h>
 
-enum { LINES_AT_ONCE = 64, DATA_AT_ONCE = 256, TRIES = 3 };
+enum { LINES_AT_ONCE = 64, DATA_AT_ONCE = 500, TRIES = 3 };
 
 /* ---- questions ------------------------------------------------------------------------------------------------- */
 
