@@ -227,11 +227,12 @@ size_t jute_packet(const void *data, size_t size, size_t most, struct jute_in *p
 {
         size_t length;
 
+        jute_in_init(packet, data, 0);
         if (size < 4)
                 return 0;
         length = read_int(data);
         if (length > most) {
-                *packet = (struct jute_in){.at = data, .end = data, .bad = true};
+                packet->bad = true;
                 return size;
         }
         if (length > size - 4)
