@@ -6,6 +6,7 @@
  *   zk_wait.c     claims that wait: what they watch, and what wakes them
  *   zk_delay.c    lock-delay: markers beside the line
  *   zk_ghost.c    nodes that were given up without an answer, to be deleted behind the caller
+ *   zk_check.c    nodes that were deleted by hand, or came late
  *   zk_news.c     the mailbox of a client: it is asked to yield, or cut off
  *   zk_inspect.c  list, show, break, ask; zk_past.c: history; zk_examine.c: doctor, init
  *   zk_lease.c    leases as words */
@@ -135,11 +136,13 @@ struct zk_session {
         size_t asks;     /* under way */
         size_t server;   /* in zk->servers */
         uint32_t round;  /* servers tried since the last that answered */
+        uint32_t beats;
         int32_t xid;
         uint8_t state, kind;
         bool hearing;        /* in heard: what is written goes out behind it */
         bool met;            /* a server of this round took the connection, whatever became of it */
         bool greeted;        /* the server has answered the first packet of this connection */
+        bool beaten;         /* the first answer of the beat's flight is there */
         bool kept;           /* ZK_OWN: its claim waits, and it is kept alive */
         bool freed;          /* as soon as nobody uses it */
         bool dropped;        /* and without closing it at the server */
@@ -230,7 +233,7 @@ struct zk_part {
         bool heired : 1;    /* releasing: there is an heir */
         bool inherits : 1;  /* and its node is there */
         bool again : 1;     /* the marker was not there: delete the node alone */
-        bool looked : 1;    /* it did not get the lock at once */
+        bool seen : 1;      /* by the check that is under way */
 };
 
 static inline struct zk_part *zk_part_of(const struct claim *claim)
@@ -273,6 +276,7 @@ struct zk_wait {
         bool tail;              /* the last of our claims in this line: who asks next stands behind it */
         bool proven;            /* when the one before has gone it holds */
         bool early;             /* that was told before the watch was confirmed */
+        bool looked;            /* it did not get the lock at once */
         bool whole_line;        /* before is the line itself */
         bool exists;            /* before is watched without reading it */
         bool waited;            /* others may have seen it wait */
@@ -329,6 +333,11 @@ void zk_ghosts_up(struct zk_session *session);
 void zk_ghosts_expired(struct zk_session *session);
 void zk_ghosts_free(struct zk *zk);
 
+/* zk_check.c: what is there of a session, beside what we believe. A request of the beat's flight, and its answer. */
+bool zk_check_is_due(struct zk_session *session);
+void zk_check_request(struct zk_session *session, struct jute_out *out);
+void zk_check_answered(struct zk_session *session, int error, struct jute_in *reply);
+
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 
 struct zk_server {
@@ -357,6 +366,7 @@ struct zk {
         bool make_chroot;
         bool history;
         bool no_containers; /* the server is too old for them */
+        bool no_ephemerals; /* nor for getEphemerals */
         bool closing;
         struct list sessions;
         struct list parked; /* parts with something to ask as soon as their session is connected */

@@ -149,7 +149,7 @@ void zk_claim_first(struct zk_part *part)
 {
         if (part->claim->delay && !part->cancelled)
                 zk_delay_mark(part);
-        else if (part->claim->detached && part->looked)
+        else if (part->claim->detached && part->wait && part->wait->looked)
                 write_and_grant(part);
         else
                 zk_claim_grant(part);
@@ -545,7 +545,8 @@ void zk_claim_look(struct zk_part *part)
         struct jute_out *out;
 
         part->state = ZK_LOOKING;
-        part->looked = true;
+        if (part->wait)
+                part->wait->looked = true;
         part->ask.answered = look_answered;
         out = zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM);
         put_children(part, out);

@@ -692,20 +692,29 @@ void zk_beat(struct zk_session *session)
         if (session->state != ZK_CONNECTED || zk_asked(&session->beat))
                 return;
         zk_ask_init(&session->beat, beat_answered);
-        out = zk_begin(session, &session->beat, 256);
+        out = zk_begin(session, &session->beat, 256 + ZK_PATH_MAX);
         zk_request(session, ZK_MULTI);
         jute_begin_op(out, ZK_CHECK);
         jute_put_path_version(out, "/", -1);
         jute_end_ops(out);
+        if (zk_check_is_due(session))
+                zk_check_request(session, out);
         (void)zk_send(session); /* without memory: at the next beat */
 }
 
+/* The first answer is the beat's, a second one the check's. */
 static void beat_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_session *session = container_of(ask, struct zk_session, beat);
+        bool first = !session->beaten;
 
-        (void)reply;
-        zk_claims_beat(session, error == ZK_OK ? PAWL_OK : PAWL_UNREACHABLE);
+        session->beaten = ask->left > 0;
+        if (first || error == ZK_CONNECTION_LOSS)
+                zk_claims_beat(session, error == ZK_OK ? PAWL_OK : PAWL_UNREACHABLE);
+        else
+                zk_check_answered(session, error, reply);
+        if (!ask->left && error != ZK_CONNECTION_LOSS && !list_empty(&session->renewals))
+                zk_beat(session); /* they came while the check was under way */
 }
 
 static int64_t last_proof(const struct zk_session *session)
