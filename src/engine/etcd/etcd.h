@@ -7,6 +7,7 @@
  *   etcd_key.c      how keys are written and read
  *   etcd_term.c     leases of the store, kept alive on one stream
  *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
+ *   etcd_door.c     who enters a line first
  *   etcd_wait.c     claims that wait: for one of our own, or for a key to be deleted
  *   etcd_delay.c    lock-delay: markers beside the line
  *   etcd_news.c     the mailbox: broken, asked
@@ -94,6 +95,7 @@ struct etcd_watch {
         struct list listed; /* in channel->watches */
         struct link link;   /* in channel->watch_ids, by id */
         int64_t id;
+        int64_t from; /* it tells what happened after this revision */
         /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
         size_t (*key)(const struct etcd_watch *watch, char *key);
         void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */
@@ -102,6 +104,7 @@ struct etcd_watch {
         bool puts;   /* else deletions only */
         bool stands; /* ready was told, on this connection */
         bool asked;  /* on this connection */
+        bool spent;  /* its one key was deleted */
 };
 void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch);
 void watch_end(struct etcd_channel *channel, struct etcd_watch *watch); /* also of one that was not begun but zeroed */
@@ -120,6 +123,7 @@ struct etcd_endpoint {
  *    '------------+---------------+---------------+----------'   the next endpoint; after a round of all a pause */
 enum channel_state { CHANNEL_DOWN, CHANNEL_CONNECTING, CHANNEL_AUTHENTICATING, CHANNEL_GREETING, CHANNEL_READY };
 
+enum { STALE_MAX = 128 };
 struct etcd_channel {
         struct grpc grpc;
         struct net_target target; /* of the endpoint in use */
@@ -134,6 +138,8 @@ struct etcd_channel {
         struct list watches;
         struct table watch_ids;
         int64_t last_watch_id;
+        int64_t stale[STALE_MAX]; /* ids of watches that have nothing more to tell: cancelled together */
+        size_t stale_count;
         struct grpc_stream watching;  /* all watches */
         struct grpc_stream keeping;   /* all keep-alives */
         struct etcd_ask authenticate; /* who we are, to get a token */
@@ -303,6 +309,7 @@ struct etcd_part {
         bool cancelled;             /* when the answer is there */
         bool renewing;              /* told at the next keep-alive */
         bool again;                 /* its key was there and went: its marker may still be there */
+        bool crowded;               /* it enters together with others like it (etcd_door.c) */
         bool brief;                 /* it enters behind one of our own, without a look */
         bool seen;                  /* its key, by a look that is being read */
 };
@@ -335,6 +342,16 @@ void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuse
 void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
 void ghost_of_key(struct etcd *etcd, const char *key, size_t length);  /* deletes it in the background */
 void claims_free(struct etcd *etcd);
+void claim_enter(struct etcd_part *part);                          /* sends it into the line */
+void claim_entered(struct etcd_part *part);                        /* it stands behind others of ours */
+void claim_rename(struct etcd_part *one, struct etcd_part *other); /* they change keys: their uids and orders */
+
+/* etcd_door.c: claims of ours on one name enter in the order in which they came. */
+int doors_init(struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
+void doors_free(struct etcd *etcd);
+bool door_pass(struct etcd_part *part);    /* false: it is queued, and sent by claim_enter when it is its turn */
+void door_entered(struct etcd_part *part); /* one of a crowd was answered */
+void door_leave(struct etcd_part *part);   /* it is not entering any more; also of one that was not */
 
 enum { ETCD_BASE_MAX = 1 << 14, ETCD_BASE_SHIFT = 48 };
 uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision); /* with the base */
@@ -359,6 +376,11 @@ void wait_end(struct etcd_part *part);             /* it does not wait any more,
 void wait_left(struct etcd_part *part, bool held); /* a claim of ours has left the line: those behind it look */
 void wait_step_aside(struct etcd_part *part);      /* it will never hold: those behind it wait for whom it waited for */
 void waits_free(struct etcd *etcd);
+/* One of ours that is next when a held one is released is looked for in the release itself: one request for both. */
+bool wait_has_heir(const struct etcd_part *part);
+void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room);
+/* first: the number of the first answer that is about the heir, if it was asked for. */
+void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
 
 /* ---- lock-delay (etcd_delay.c) -------------------------------------------------------------------------------------- */
@@ -449,7 +471,9 @@ struct etcd {
         struct list terms, ended;  /* ended: being revoked */
         struct table leases;       /* struct etcd_term, by lease */
         uint64_t run_from, run_to; /* all revisions between them were made by this client: see etcd_wrote */
+        uint64_t judged_at;        /* the revision of the sight that is being judged */
         struct list waits;         /* struct etcd_wait, all */
+        struct etcd_door *doors;   /* etcd_door.c */
         struct list ghosts;        /* etcd_claim.c */
         struct list markers;       /* etcd_delay.c */
         struct etcd_news *news;    /* etcd_news.c; NULL: no mailbox yet */
@@ -473,13 +497,16 @@ static inline void etcd_saw(struct etcd *etcd, const Pb__ResponseHeader *header)
         if (header && header->revision > etcd->revision)
                 etcd->revision = header->revision;
 }
+static inline uint64_t revision_of(const Pb__ResponseHeader *header)
+{
+        return header ? (uint64_t)header->revision : 0;
+}
 /* A request of ours was done; changed: it made this revision. Between two claims of ours nobody else has come if all the
  * revisions between theirs are our own. */
-static inline void etcd_wrote(struct etcd *etcd, const Pb__ResponseHeader *header, bool changed)
+static inline void etcd_wrote(struct etcd *etcd, uint64_t revision, bool changed)
 {
-        uint64_t revision = header ? (uint64_t)header->revision : 0;
-
-        etcd_saw(etcd, header);
+        if ((int64_t)revision > etcd->revision)
+                etcd->revision = (int64_t)revision;
         if (!changed || revision <= etcd->run_to)
                 return;
         if (revision != etcd->run_to + 1)

@@ -297,15 +297,16 @@ static int send_ask(struct etcd_channel *channel, struct etcd_ask *ask)
                                           .answered = flight_answered,
                                           .timeout = PATIENCE_IN_LINE * channel->etcd->timeout,
                                           .leaderless = ask->early};
+        ask->tries++;
         code = grpc_ask(&channel->grpc, &flight->call);
         if (code != PAWL_OK) {
+                ask->tries--;
                 give_back(flight);
                 return code;
         }
         if (channel->sent_count++ == 0)
                 channel->heard_at = now_of(channel);
         ask->flight = flight;
-        ask->tries++;
         list_remove(&ask->listed);
         list_append(&channel->sent, &ask->listed);
         channel_clock(channel);

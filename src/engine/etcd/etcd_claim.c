@@ -57,6 +57,21 @@ struct etcd_part *claim_find(struct etcd *etcd, const uint64_t uid[2])
         return NULL;
 }
 
+void claim_rename(struct etcd_part *one, struct etcd_part *other)
+{
+        struct etcd *etcd = one->etcd;
+        uint64_t uid[2] = {one->claim->uid[0], one->claim->uid[1]}, order = one->order;
+
+        table_remove(&etcd->claims, &one->link);
+        table_remove(&etcd->claims, &other->link);
+        memcpy(one->claim->uid, other->claim->uid, sizeof(uid));
+        memcpy(other->claim->uid, uid, sizeof(uid));
+        one->order = other->order;
+        other->order = order;
+        table_add(&etcd->claims, &one->link, uid_hash(one->claim->uid));
+        table_add(&etcd->claims, &other->link, uid_hash(other->claim->uid));
+}
+
 /* It was told first what becomes of its key, its marker and those behind it. */
 void claim_forget(struct etcd_part *part)
 {
@@ -64,6 +79,7 @@ void claim_forget(struct etcd_part *part)
                 return;
         part->known = false;
         channel_forget(channel_of(part), &part->ask);
+        door_leave(part);
         wait_end(part);
         wait_left(part, part->state == PART_HELD || part->state == PART_RELEASING);
         delay_forget(part);
@@ -253,6 +269,7 @@ static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
         const struct etcd_part *part = part_of_ask(ask);
         const struct etcd_batch *batch = part->state == PART_RELEASING ? history_batch(part) : NULL;
         char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], past[ETCD_KEY_MAX];
+        struct sight_room room;
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
         struct etcd_txn txn;
 
@@ -261,6 +278,8 @@ static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
         txn_delete(&txn, TXN_THEN, own);
         if (takes_marker(part))
                 txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
+        if (part->state == PART_RELEASING)
+                wait_write_heir(&txn, part, &room);
         if (batch) {
                 memcpy(past, batch->key, batch->key_length);
                 txn_put(&txn, TXN_THEN, bytes_of(past, batch->key_length))->value = bytes_of(batch->text, batch->size);
@@ -313,7 +332,7 @@ static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *messag
         const Pb__DeleteRangeResponse *reply = (const Pb__DeleteRangeResponse *)message;
 
         if (reply)
-                etcd_wrote(part->etcd, reply->header, reply->deleted > 0);
+                etcd_wrote(part->etcd, revision_of(reply->header), reply->deleted > 0);
         deleted(part, reply ? reply->deleted : -1, why);
 }
 
@@ -323,7 +342,9 @@ static void delete_more_answered(struct etcd_ask *ask, const ProtobufCMessage *m
         const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
 
         if (reply)
-                etcd_wrote(part->etcd, reply->header, reply->succeeded);
+                etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
+        if (reply && reply->succeeded && part->state == PART_RELEASING)
+                wait_inherit(part, reply, takes_marker(part) ? 2 : 1);
         deleted(part, reply ? reply->succeeded : -1, why);
 }
 
@@ -343,7 +364,8 @@ static const struct etcd_method delete_more_method = {
 /* Until it is confirmed, or the term is over and the key with it. */
 static void send_delete(struct etcd_part *part)
 {
-        bool more = takes_marker(part) || (part->state == PART_RELEASING && history_batch(part));
+        bool more =
+                takes_marker(part) || (part->state == PART_RELEASING && (history_batch(part) || wait_has_heir(part)));
 
         part->ask.patient = true;
         channel_ask(channel_of(part), &part->ask, more ? &delete_more_method : &delete_method, NEVER);
@@ -416,6 +438,7 @@ static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
         if (part->claim->delay && !part->again)
                 txn_if_absent(&txn, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)), NULL);
         put_claim(&txn, part, own, value);
+        part->brief = part->crowded || (part->claim->wait && wait_has_line(part));
         if (!part->brief)
                 sight_write(&txn, part, &room, part->claim->mode == PAWL_SHARED, 0);
         put_marker(&txn, part, marker);
@@ -481,6 +504,16 @@ static void enter_failed(struct etcd_part *part, const struct pawl_why *why)
                 claim_refuse(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
 }
 
+void claim_entered(struct etcd_part *part)
+{
+        if (part->cancelled)
+                claim_leave(part, PAWL_CANCELLED);
+        else if (part->order == 0)
+                claim_again(part); /* it was there a moment ago */
+        else
+                wait_in_line(part);
+}
+
 static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -490,18 +523,19 @@ static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const
                 enter_failed(part, why);
                 return;
         }
-        etcd_wrote(part->etcd, reply->header, reply->succeeded);
         part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
-        if (part->cancelled)
-                claim_leave(part, PAWL_CANCELLED);
-        else if (part->order == 0)
-                claim_again(part); /* it was there a moment ago */
+        if (part->crowded) {
+                door_entered(part); /* it wrote, but in which order is known when all have */
+                return;
+        }
+        etcd_wrote(part->etcd, (uint64_t)reply->header->revision, reply->succeeded);
+        if (part->cancelled || part->order == 0 || part->brief)
+                claim_entered(part);
         else if (!reply->succeeded)
                 wait_look(part);
-        else if (part->brief)
-                wait_in_line(part);
         else
                 wait_judge(part, reply, 1);
+        door_leave(part);
 }
 
 static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
@@ -513,7 +547,7 @@ static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const s
                 enter_failed(part, why);
                 return;
         }
-        etcd_wrote(part->etcd, reply->header, reply->succeeded);
+        etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
         part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
         if (part->order) {
                 claim_told(part, ask->sent_at);
@@ -536,15 +570,20 @@ static const struct etcd_method try_method = {
         .answered = tried,
 };
 
-static void enter(struct etcd_part *part)
+void claim_enter(struct etcd_part *part)
 {
         bool tries = !part->claim->wait && part->claim->mode == PAWL_EXCLUSIVE;
 
-        part->state = PART_ENTERING;
-        part->brief = part->claim->wait && wait_has_line(part);
         part->ask.patient = part->claim->wait;
         channel_ask(channel_of(part), &part->ask, tries ? &try_method : &enter_method,
                     etcd_now(part->etcd) + part->etcd->timeout);
+}
+
+static void enter(struct etcd_part *part)
+{
+        part->state = PART_ENTERING;
+        if (!part->claim->wait || door_pass(part))
+                claim_enter(part);
 }
 
 void claim_again(struct etcd_part *part)
@@ -600,6 +639,7 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
         bool sent = part->ask.tries > 0;
 
         channel_forget(channel_of(part), &part->ask);
+        door_leave(part);
         if (part->state == PART_HELD) {
                 claim_gone(part, PAWL_REASON_SESSION);
         } else if (part->state == PART_RELEASING) {

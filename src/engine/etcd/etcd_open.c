@@ -192,7 +192,8 @@ static int etcd_open(struct engine *engine, const struct url *url, struct pawl_w
                 return code;
         loop_random(engine->host->loop, &etcd->client, sizeof(etcd->client));
         if (table_init(&etcd->claims) != PAWL_OK || table_init(&etcd->lines) != PAWL_OK ||
-            table_init(&etcd->leases) != PAWL_OK || channel_init(&etcd->channel, etcd) != PAWL_OK)
+            table_init(&etcd->leases) != PAWL_OK || doors_init(etcd) != PAWL_OK ||
+            channel_init(&etcd->channel, etcd) != PAWL_OK)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_AGE;
@@ -238,6 +239,7 @@ static void etcd_close(struct engine *engine)
         table_free(&etcd->leases);
         net_tls_close(etcd->tls);
         free_endpoints(&etcd->channel);
+        doors_free(etcd);
         wipe(etcd->password);
         free(etcd->user);
         free(etcd->cli_options);

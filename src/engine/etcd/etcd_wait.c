@@ -35,10 +35,11 @@ struct etcd_wait {
         char *key; /* whose end it waits for */
         size_t key_length;
         size_t missing;   /* LIMITED: so many must go before it is worth a look */
-        uint64_t seen_at; /* LIMITED: the revision of the last look */
+        uint64_t seen_at; /* the revision of the last look */
         bool limited;
         bool marker;  /* the key is a marker's */
         bool nearest; /* nobody stands between the blocker and it */
+        bool here;    /* the member we speak with has told us that the key is gone */
         uint8_t look; /* enum look: what to look at next */
 };
 
@@ -294,8 +295,8 @@ static void watch_stands(struct etcd_watch *watch)
                 wait_look(part);
                 return;
         }
-        if (part->state != PART_WAITING)
-                return;
+        if (part->state != PART_WAITING || (uint64_t)watch->from == part->wait->seen_at)
+                return; /* nothing happened since we looked */
         part->state = PART_LOOKING;
         part->ask.patient = true;
         channel_ask(&etcd->channel, &part->ask, &check_method, etcd_now(etcd) + etcd->timeout);
@@ -313,6 +314,7 @@ static void watch_fired(struct etcd_watch *watch, const Pb__Event *event)
                 wait->missing--;
                 return;
         }
+        wait->here = !wait->limited;
         wait_look(wait->part);
 }
 
@@ -326,6 +328,8 @@ static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bo
         }
         forget_key(wait);
         leave_blocker(wait);
+        wait->here = false;
+        wait->seen_at = wait->part->etcd->judged_at;
         memcpy(copy, key->data, key->len);
         wait->key = copy;
         wait->key_length = key->len;
@@ -336,10 +340,10 @@ static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bo
 }
 
 /* The lock is full: one of the earlier ones must go, or as many as are too many. */
-static void watch_line(struct etcd_wait *wait, size_t missing, uint64_t revision)
+static void watch_line(struct etcd_wait *wait, size_t missing)
 {
         wait->missing = missing;
-        wait->seen_at = revision;
+        wait->seen_at = wait->part->etcd->judged_at;
         wait->look = LOOK_WHOLE;
         wait->part->state = PART_WAITING;
         if (wait->limited)
@@ -509,7 +513,7 @@ static size_t count_missing(const struct sight *sight)
 }
 
 static void judge_sight(struct etcd_part *part, const struct sight *sight, const Pb__RangeResponse *line,
-                        const Pb__RangeResponse *markers, uint64_t revision)
+                        const Pb__RangeResponse *markers)
 {
         const Pb__KeyValue *orphan = find_orphan(sight, markers);
         struct verdict verdict;
@@ -524,11 +528,10 @@ static void judge_sight(struct etcd_part *part, const struct sight *sight, const
         else if (verdict.wait_for >= 0)
                 wait_for(part, line->kvs[verdict.wait_for], sight->contenders[verdict.wait_for].uid, false, false);
         else if (begin_wait(part) == PAWL_OK)
-                watch_line(part->wait, count_missing(sight), revision);
+                watch_line(part->wait, count_missing(sight));
 }
 
-static void judge_whole(struct etcd_part *part, const Pb__RangeResponse *line, const Pb__RangeResponse *markers,
-                        uint64_t revision)
+static void judge_whole(struct etcd_part *part, const Pb__RangeResponse *line, const Pb__RangeResponse *markers)
 {
         struct sight sight;
 
@@ -537,7 +540,7 @@ static void judge_whole(struct etcd_part *part, const Pb__RangeResponse *line, c
         else if (sight.own == sight.count)
                 claim_again(part);
         else
-                judge_sight(part, &sight, line, markers, revision);
+                judge_sight(part, &sight, line, markers);
         free(sight.contenders);
 }
 
@@ -550,16 +553,19 @@ void wait_judge(struct etcd_part *part, const Pb__TxnResponse *reply, size_t fir
 {
         const Pb__RangeResponse *line = txn_range_told(reply, first), *markers = txn_range_told(reply, first + 1);
 
+        part->etcd->judged_at = (uint64_t)reply->header->revision;
         if (!line || !markers)
                 claim_leave(part, PAWL_CORRUPT);
         else if (looks_whole(part))
-                judge_whole(part, line, markers, (uint64_t)reply->header->revision);
+                judge_whole(part, line, markers);
         else
                 judge_last(part, line, markers);
 }
 
 /* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
 
+/* The member whose event said that the one before us is gone has done all that was done before that, too: if our own key is
+ * there, it was when we became the first. It need not ask the others, unless we ask another one than it. */
 static void write_look(struct etcd_ask *ask, struct grpc_out *out)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -576,6 +582,8 @@ static void write_look(struct etcd_ask *ask, struct grpc_out *out)
                 pb__range_request__init(range);
                 range->key = bytes_of(own, key_of_claim(part, own));
                 range->keys_only = true;
+                range->serializable = part->wait->here && ask->tries == 1;
+                txn.ops[TXN_THEN][1].range.serializable = range->serializable;
         }
         grpc_write(out, &txn.request.base);
 }
@@ -627,6 +635,49 @@ void wait_look(struct etcd_part *part)
         part->state = PART_LOOKING;
         part->ask.patient = part->claim->wait;
         channel_ask(&etcd->channel, &part->ask, &look_method, etcd_now(etcd) + PATIENCE * etcd->timeout);
+}
+
+/* ---- the heir: one of our own that is next, found in the release itself --------------------------------------------------------------- */
+
+static struct etcd_part *heir_of(const struct etcd_part *part)
+{
+        const struct etcd_wait *wait = part->behind;
+
+        if (!wait || wait->beside || !wait->nearest || !is_exclusive(part) || !is_exclusive(wait->part))
+                return NULL;
+        return wait->part;
+}
+
+bool wait_has_heir(const struct etcd_part *part)
+{
+        return heir_of(part) != NULL;
+}
+
+void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room)
+{
+        const struct claim *claim = part->claim;
+        const struct etcd_part *heir = heir_of(part);
+        Pb__RangeRequest *range;
+        size_t length;
+
+        if (!heir)
+                return;
+        txn_range(txn, TXN_THEN, bytes_of(room->line, key_of_claim(heir, room->line)))->keys_only = true;
+        length = key_of_markers(part->etcd, claim->name, claim->name_length, room->markers);
+        range = txn_range(txn, TXN_THEN, bytes_of(room->markers, length));
+        range->range_end = bytes_of(room->markers_end, key_after_prefix(room->markers, length, room->markers_end));
+        range->keys_only = true;
+}
+
+/* Whatever is not as it was when it was written makes it look by itself. */
+void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first)
+{
+        struct etcd_part *heir = heir_of(part);
+        const Pb__RangeResponse *own = txn_range_told(reply, first), *markers = txn_range_told(reply, first + 1);
+
+        if (heir && heir->term && own && own->n_kvs == 1 && is_own(heir, own->kvs[0]) && markers &&
+            !has_markers(heir, markers))
+                claim_grant(heir, part->ask.sent_at);
 }
 
 /* ---- there is no store -------------------------------------------------------------------------------------------------------------- */

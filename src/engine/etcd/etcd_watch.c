@@ -64,7 +64,7 @@ void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch)
         list_init(&watch->listed);
         list_append(&channel->watches, &watch->listed);
         table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
-        watch->stands = watch->asked = false;
+        watch->stands = watch->asked = watch->spent = false;
         if (channel_ready(channel))
                 create(channel, watch);
         else
@@ -83,12 +83,27 @@ static void send_cancel(struct etcd_channel *channel, int64_t id)
                   &request.base); /* if it is lost: events of an id that is not known */
 }
 
+/* A watch of one key that was deleted has nothing more to tell. To cancel each of them would cost a request, an answer and a
+ * wake-up for each hand-off; many at once cost little more than one. */
+static void cancel_later(struct etcd_channel *channel, int64_t id)
+{
+        channel->stale[channel->stale_count++] = id;
+        if (channel->stale_count < STALE_MAX)
+                return;
+        while (channel->stale_count)
+                send_cancel(channel, channel->stale[--channel->stale_count]);
+}
+
 void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
 {
         if (!watch_begun(watch))
                 return;
-        if (watch->asked && channel->watching.flow)
-                send_cancel(channel, watch->id);
+        if (watch->asked && channel->watching.flow) {
+                if (watch->spent)
+                        cancel_later(channel, watch->id);
+                else
+                        send_cancel(channel, watch->id);
+        }
         table_remove(&channel->watch_ids, &watch->link);
         list_remove(&watch->listed);
         watch->id = 0;
@@ -123,12 +138,15 @@ static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t
         }
         if (watch && told->created && !watch->stands) {
                 watch->stands = true;
+                watch->from = told->header ? told->header->revision : 0;
                 watch->ready(watch);
         }
         for (size_t i = 0; i < told->n_events; i++) {
                 watch = find(channel, told->watch_id); /* it may have been ended meanwhile */
-                if (watch)
-                        watch->fired(watch, told->events[i]);
+                if (!watch)
+                        return;
+                watch->spent = !watch->prefix && told->events[i]->type == PB__EVENT_TYPE__DELETE;
+                watch->fired(watch, told->events[i]);
         }
 }
 
@@ -137,9 +155,7 @@ static void ended_watch(struct grpc_stream *stream, const struct grpc_answer *an
         struct etcd_channel *channel = container_of(stream, struct etcd_channel, watching);
 
         (void)answer;
-        for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next)
-                container_of(at, struct etcd_watch, listed)->asked = false;
-        channel->unwatched = true;
+        watches_down(channel);
         channel_clock(channel);
 }
 
@@ -202,6 +218,7 @@ void watches_up(struct etcd_channel *channel)
 
 void watches_down(struct etcd_channel *channel)
 {
+        channel->stale_count = 0;
         for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next)
                 container_of(at, struct etcd_watch, listed)->asked = false;
         channel->unwatched = true;
