@@ -15,6 +15,7 @@ enum {
         CONNECTION_WINDOW = 16 << 20,
         KEPT_BUFFER = 4096, /* of a spare flow */
         KEPT_FLOWS = 256,
+        HELD_BACK = 1 << 20, /* received before windows must be opened again: far less than there is */
         CHUNK = 16 * 1024,
 };
 
@@ -234,6 +235,8 @@ static void pump(struct grpc *grpc)
         const uint8_t *bytes;
         ssize_t size;
 
+        grpc->submitted = grpc->served = false;
+        grpc->unanswered = 0;
         if (!grpc->session || grpc->net.state != NET_UP || grpc->net.failing)
                 return;
         while ((size = nghttp2_session_mem_send(grpc->session, &bytes)) > 0) {
@@ -253,6 +256,7 @@ static void pump(struct grpc *grpc)
 /* Something was submitted. While we hear, everything goes out together at the end. */
 static void send_soon(struct grpc *grpc, bool now)
 {
+        grpc->submitted = true;
         if (grpc->hearing)
                 return;
         pump(grpc);
@@ -710,6 +714,7 @@ static bool tell_end(struct grpc *grpc, struct grpc_flow *flow, const struct grp
                 call->flow = NULL;
                 flow->call = NULL;
                 grpc->asked--;
+                grpc->served = true;
                 call->answered(call, answer);
         } else {
                 stream->flow = NULL;
@@ -752,6 +757,7 @@ static bool tell_messages(struct grpc *grpc, struct grpc_flow *flow)
                 if (in->end - in->start - PREFIX < size)
                         return true;
                 in->start += PREFIX + size;
+                grpc->served = true;
                 grpc->closed = &closed;
                 flow->stream->heard(flow->stream, at + PREFIX, size);
                 if (closed)
@@ -833,6 +839,14 @@ static void look_if_over(struct grpc *grpc)
                          grpc->authority, net->target->tls ? "" : ", without TLS");
 }
 
+/* A server measures the connection with a PING beside nearly every answer. The acknowledgement goes with the next request: a
+ * write of its own would cost as much as that. But what came alone is answered at once. */
+static bool can_wait(const struct grpc *grpc)
+{
+        return grpc->served && !grpc->submitted && grpc->unanswered < HELD_BACK && !grpc->leaving &&
+               nghttp2_session_want_read(grpc->session);
+}
+
 /* After something was heard, or a timer fired: tells what there is, then sends what that brought about. */
 static void catch_up(struct grpc *grpc)
 {
@@ -849,7 +863,8 @@ static void catch_up(struct grpc *grpc)
         if (!tell(grpc))
                 return;
         grpc->hearing = false;
-        pump(grpc);
+        if (!can_wait(grpc))
+                pump(grpc);
         look_if_over(grpc);
         if (grpc->asked == 0)
                 net_expect(&grpc->net, false);
@@ -862,6 +877,7 @@ static void heard(struct net *net, const char *data, size_t size)
 
         grpc->heard_at = loop_now(net->loop);
         grpc->hearing = true;
+        grpc->unanswered += size;
         n = nghttp2_session_mem_recv(grpc->session, (const uint8_t *)data, size);
         if (n == NGHTTP2_ERR_NOMEM || n == NGHTTP2_ERR_CALLBACK_FAILURE)
                 no_memory(grpc);
@@ -991,6 +1007,7 @@ static void due(struct timer *timer)
                 return;
         }
         grpc->hearing = true;
+        grpc->submitted = true; /* something may be */
         overdue = find_overdue(grpc, now);
         life = look_for_life(grpc, now);
         look_at(grpc, overdue < life ? overdue : life);

@@ -133,11 +133,14 @@ struct grpc {
         char authority[300];
         int64_t until; /* of connecting */
         int64_t heard_at, pinged_at;
-        bool settled; /* the server's SETTINGS came */
-        bool ready;   /* up was told */
-        bool leaving; /* the server sent GOAWAY: nothing new */
-        bool hearing; /* what is submitted goes out at the end of the event */
-        bool *closed; /* in an event of ours: set by grpc_close */
+        bool settled;      /* the server's SETTINGS came */
+        bool ready;        /* up was told */
+        bool leaving;      /* the server sent GOAWAY: nothing new */
+        bool hearing;      /* what is submitted goes out at the end of the event */
+        bool submitted;    /* something of ours is to be sent */
+        bool served;       /* an answer or a message was told */
+        size_t unanswered; /* bytes that were heard since we last sent anything */
+        bool *closed;      /* in an event of ours: set by grpc_close */
 };
 
 /* Never fails; grpc_close undoes it. target is borrowed. */
