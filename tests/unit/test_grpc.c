@@ -400,3 +400,102 @@ TEST(a_stream_ends_with_its_connection)
         CHECK_INT(watcher.status, GRPC_LOST);
         end_asker(&asker);
 }
+
+/* ---- what is not gRPC ------------------------------------------------------------------------------------------------ */
+
+static void say_instead(const char *words, size_t size, const char *sentence)
+{
+        struct asker asker;
+        uint16_t port;
+        int listener = listen_tcp(&port, 5), server;
+
+        ask_at(&asker, "127.0.0.1", port);
+        server = take(listener);
+        REQUIRE(send(server, words, size, MSG_NOSIGNAL) == (ssize_t)size);
+        TURN_UNTIL(asker.downs == 1);
+        CHECK_INT(asker.ups, 0);
+        CHECK_INT(asker.why.code, PAWL_UNREACHABLE);
+        CHECK_HAS(asker.why.text, sentence);
+        close(server);
+        close(listener);
+        end_asker(&asker);
+}
+
+TEST(another_protocol_is_said_to_be_one)
+{
+        static const char http[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+        static const char redis[] = "-ERR unknown command 'PRI', with args beginning with: '*' 'HTTP/2.0' \r\n";
+        static const char tls[] = "\x15\x03\x01\x00\x02\x02\x46\x15\x03\x01\x00\x02\x02\x46";
+
+        say_instead(http, sizeof(http) - 1, "another protocol on this port");
+        say_instead(redis, sizeof(redis) - 1, "another protocol on this port");
+        say_instead(tls, sizeof(tls) - 1, "another protocol on this port");
+}
+
+TEST(a_server_that_says_nothing_is_given_up_in_time)
+{
+        struct asker asker = {0};
+        uint16_t port;
+        int listener = listen_tcp(&port, 5);
+
+        REQUIRE_INT(loop_init(&loop, NULL), 0);
+        asker.target = (struct net_target){.host = "127.0.0.1", .port = port};
+        grpc_init(&asker.grpc, &loop, &events, &asker.target);
+        REQUIRE_INT(grpc_connect(&asker.grpc, 100 * MS, NULL), PAWL_OK);
+        TURN_UNTIL(asker.downs == 1);
+        CHECK_HAS(asker.why.text, "does not answer as gRPC does");
+        close(listener);
+        end_asker(&asker);
+}
+
+/* SETTINGS, and then it takes no more of what is new. */
+TEST(a_server_that_goes_away_takes_no_more_calls)
+{
+        static const char words[] = "\0\0\0\4\0\0\0\0\0"
+                                    "\0\0\x8\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        struct asker asker;
+        struct question question;
+        uint16_t port;
+        int listener = listen_tcp(&port, 5), server;
+
+        ask_at(&asker, "127.0.0.1", port);
+        server = take(listener);
+        REQUIRE(send(server, words, 9, MSG_NOSIGNAL) == 9);
+        TURN_UNTIL(asker.ups == 1);
+        prepare(&question, &asker, range_method, write_range);
+        ask(&question);
+        REQUIRE(send(server, words + 9, sizeof(words) - 1 - 9, MSG_NOSIGNAL) == sizeof(words) - 1 - 9);
+        TURN_UNTIL(question.answers == 1);
+        CHECK_INT(question.status, GRPC_UNAVAILABLE);
+        CHECK(question.undone);
+        CHECK_INT(grpc_ask(&asker.grpc, &question.call), PAWL_UNREACHABLE);
+        TURN_UNTIL(asker.downs == 1);
+        close(server);
+        close(listener);
+        end_asker(&asker);
+}
+
+TEST(a_call_that_nobody_answers_is_overdue_and_the_connection_lives_on)
+{
+        static const char settings[] = "\0\0\0\4\0\0\0\0\0";
+        struct asker asker;
+        struct question question;
+        uint16_t port;
+        int listener = listen_tcp(&port, 5), server;
+
+        ask_at(&asker, "127.0.0.1", port);
+        server = take(listener);
+        REQUIRE(send(server, settings, sizeof(settings) - 1, MSG_NOSIGNAL) == sizeof(settings) - 1);
+        TURN_UNTIL(asker.ups == 1);
+        prepare(&question, &asker, range_method, write_range);
+        question.call.timeout = 50 * MS;
+        ask(&question);
+        TURN_UNTIL(question.answers == 1);
+        CHECK_INT(question.status, GRPC_OVERDUE);
+        CHECK_HAS(question.text, "no answer for 50 ms");
+        CHECK_INT(asker.downs, 0);
+        CHECK(grpc_ready(&asker.grpc));
+        close(server);
+        close(listener);
+        end_asker(&asker);
+}
