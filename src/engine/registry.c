@@ -18,6 +18,18 @@ extern const struct engine_ops redis_engine;
 #else
 #define REDIS_ENGINE NULL
 #endif
+#ifdef BUILTIN_ZOOKEEPER
+extern const struct engine_ops zookeeper_engine;
+#define ZOOKEEPER_ENGINE &zookeeper_engine
+#else
+#define ZOOKEEPER_ENGINE NULL
+#endif
+#ifdef BUILTIN_ETCD
+extern const struct engine_ops etcd_engine;
+#define ETCD_ENGINE &etcd_engine
+#else
+#define ETCD_ENGINE NULL
+#endif
 
 struct row {
         const char *scheme;           /* one that ends in '+' stands before another scheme */
@@ -88,14 +100,14 @@ static const struct row rows[] = {
         }
 #define ZOOKEEPER(scheme_, summary_)                                                                                   \
         {                                                                                                              \
-                .scheme = scheme_, .module = "zookeeper", .summary = summary_, .promise = ZOOKEEPER_PROMISE,           \
-                .missing = NOT_BUILT("zookeeper", "libssl-dev"),                                                       \
+                .scheme = scheme_, .ops = ZOOKEEPER_ENGINE, .module = "zookeeper", .summary = summary_,                \
+                .promise = ZOOKEEPER_PROMISE, .missing = NOT_BUILT("zookeeper", "libssl-dev"),                         \
         }
         ZOOKEEPER("zk", "a ZooKeeper ensemble"),
         ZOOKEEPER("zks", "a ZooKeeper ensemble, through TLS"),
 #define ETCD(scheme_, summary_)                                                                                        \
         {                                                                                                              \
-                .scheme = scheme_, .module = "etcd", .summary = summary_, .promise = ETCD_PROMISE,                     \
+                .scheme = scheme_, .ops = ETCD_ENGINE, .module = "etcd", .summary = summary_, .promise = ETCD_PROMISE, \
                 .missing = NOT_BUILT("etcd", "libnghttp2-dev, libprotobuf-c-dev, protobuf-c-compiler and libssl-dev"), \
         }
         ETCD("etcd", "an etcd cluster"),

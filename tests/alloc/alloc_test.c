@@ -45,7 +45,7 @@ TEST(each_allocation_that_fails_is_a_clean_error_when_the_caller_drives)
 
 /* ---- system calls ---------------------------------------------------------------------------------------------- */
 
-static bool fail_one_call(const struct baseline *baseline, const char *place, int which, long k, int error)
+static bool fail_one_call(struct baseline *baseline, const char *place, int which, long k, int error)
 {
         int code;
 

@@ -9,6 +9,7 @@ struct baseline {
         struct peer *witness; /* holds a lock all the while */
         int descriptors;
         long outstanding;
+        int looks, replay; /* the scene is played after each so-many-th look; 1 */
 };
 
 /* PAWL_OK, or the first error that was told. Everything is closed again. */
@@ -18,7 +19,7 @@ const char *played(void);
 /* Plays it once, with nothing failing. */
 struct baseline begin(const char *place, uint32_t drive);
 /* Nothing is lost: no memory, no descriptor, not the witness's lock; and the scenario can be played. */
-bool is_as_before(const struct baseline *baseline, const char *place, uint32_t drive);
+bool is_as_before(struct baseline *baseline, const char *place, uint32_t drive);
 /* What a failed system call may be called. */
 bool is_clean(int code);
 

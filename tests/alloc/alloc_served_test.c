@@ -1,71 +1,28 @@
-/* alloc_redis_test.c - the same for the Redis engine, the connections below it and hiredis: whatever fails, the caller is
- * told the truth, nothing leaks, nobody else is harmed, and what is left at the server ends by itself. The engine is part of
- * this program, not a module, so that its allocations and system calls can be made to fail. */
+/* alloc_served_test.c - the same for an engine with a server, and the connections and libraries below it: whatever fails, the
+ * caller is told the truth, nothing leaks, nobody else is harmed, and what is left at the server ends by itself. The engine is
+ * part of this program, not a module, so that its allocations and system calls can be made to fail. */
 #include "../contract/contract.h"
 #include "inject.h"
+#include "left.h"
 #include "scene.h"
 
 #include <errno.h>
-#include <hiredis/hiredis.h>
-
-/* ---- what is left at the server ---------------------------------------------------------------------------------- */
-
-static redisContext *reach(void)
-{
-        const char *url = getenv("REDIS_URL");
-        redisContext *server;
-        int port = 0;
-
-        REQUIRE(url && sscanf(url, "redis://127.0.0.1:%d", &port) == 1);
-        server = redisConnect("127.0.0.1", port);
-        REQUIRE(server && !server->err);
-        return server;
-}
-
-/* The counter, the history and who was alive lately stay; the witness holds its lock. */
-static bool may_stay(const char *key)
-{
-        return !strncmp(key, "pawl:fence:", 11) || !strncmp(key, "pawl:past:", 10) ||
-               !strncmp(key, "pawl:alive:", 11) || strstr(key, ":witness");
-}
-
-static bool ends_by_itself(redisContext *server, const char *key)
-{
-        redisReply *left = redisCommand(server, "PTTL %s", key);
-        bool ends = CHECK(left && left->type == REDIS_REPLY_INTEGER) && CHECK(left->integer != -1) &&
-                    CHECK(left->integer <= 60000);
-
-        if (!ends)
-                NOTE("%s stays", key);
-        freeReplyObject(left);
-        return ends;
-}
-
-/* How many keys are left, or -1 if one of them would stay for ever. */
-static int count_left(void)
-{
-        redisContext *server = reach();
-        redisReply *keys = redisCommand(server, "KEYS *");
-        int count = 0;
-
-        REQUIRE(keys && keys->type == REDIS_REPLY_ARRAY);
-        for (size_t i = 0; i < keys->elements && count >= 0; i++) {
-                const char *key = keys->element[i]->str;
-
-                if (!may_stay(key))
-                        count = ends_by_itself(server, key) ? count + 1 : -1;
-        }
-        freeReplyObject(keys);
-        redisFree(server);
-        return count;
-}
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static struct baseline begin_at_pace(const char *place, uint32_t drive)
+{
+        struct baseline baseline = begin(place, drive);
+
+        baseline.replay = pace.replay;
+        return baseline;
+}
 
 /* Without memory for good there may be none for the answer to a release. */
 static bool is_honest(int code, bool lasting)
 {
-        return code == PAWL_OK || code == PAWL_NO_MEMORY || (lasting && code == PAWL_IN_DOUBT);
+        return code == PAWL_OK || code == PAWL_NO_MEMORY || (lasting && code == PAWL_IN_DOUBT) ||
+               (pace.hidden && code == PAWL_UNREACHABLE);
 }
 
 /* All that was done is undone, unless there was nothing left to undo it with. */
@@ -74,8 +31,7 @@ static bool is_tidy(int code, int left, bool lasting)
         return code == PAWL_OK && !lasting ? CHECK_INT(left, 0) : CHECK(left >= 0);
 }
 
-static bool fail_one_allocation(const struct baseline *baseline, const char *place, uint32_t drive, long k,
-                                bool lasting)
+static bool fail_one_allocation(struct baseline *baseline, const char *place, uint32_t drive, long k, bool lasting)
 {
         int code, left;
         bool struck;
@@ -83,7 +39,7 @@ static bool fail_one_allocation(const struct baseline *baseline, const char *pla
         inject_arm(INJECT_ANY_ALLOCATION, k, ENOMEM, lasting);
         code = play(place, drive);
         struck = inject_disarm();
-        left = count_left();
+        left = count_left(place);
         if (CHECK(!struck || is_honest(code, lasting)) && is_tidy(code, left, lasting) &&
             is_as_before(baseline, place, drive))
                 return struck;
@@ -92,42 +48,41 @@ static bool fail_one_allocation(const struct baseline *baseline, const char *pla
 }
 
 /* The first of them open and connect, each in its own place; of the many later ones each so-many-th stands for all. */
-static void fail_allocations(uint32_t drive, bool lasting, long first, long step)
+static void fail_allocations(uint32_t drive, bool lasting, const struct steps *steps)
 {
         const char *place = fresh_place();
-        struct baseline baseline = begin(place, drive);
+        struct baseline baseline = begin_at_pace(place, drive);
         long k = 1;
 
         while (fail_one_allocation(&baseline, place, drive, k, lasting))
-                k += k < first ? 1 : step;
+                k += k < steps->first ? 1 : steps->step;
 }
 
 TEST_WITHIN(240, each_allocation_that_fails_once_is_a_clean_error)
 {
-        fail_allocations(PAWL_DRIVE_THREAD, false, 100, 11);
+        fail_allocations(PAWL_DRIVE_THREAD, false, &pace.once);
 }
 
 TEST_WITHIN(240, an_allocation_that_fails_is_a_clean_error_when_the_caller_drives)
 {
-        fail_allocations(PAWL_DRIVE_CALLER, false, 1, 17);
+        fail_allocations(PAWL_DRIVE_CALLER, false, &pace.by_caller);
 }
 
 TEST_WITHIN(240, memory_that_runs_out_for_good_is_a_clean_error)
 {
-        fail_allocations(PAWL_DRIVE_THREAD, true, 34, 167);
+        fail_allocations(PAWL_DRIVE_THREAD, true, &pace.for_good);
 }
 
 /* ---- system calls ------------------------------------------------------------------------------------------------ */
 
-static bool fail_one_call(const struct baseline *baseline, const char *place, int which, long k, int error,
-                          bool lasting)
+static bool fail_one_call(struct baseline *baseline, const char *place, int which, long k, int error, bool lasting)
 {
         int code, left;
 
         inject_arm(which, k, error, lasting);
         code = play(place, PAWL_DRIVE_THREAD);
         (void)inject_disarm();
-        left = count_left();
+        left = count_left(place);
         if (CHECK(is_clean(code) || (lasting && code == PAWL_IN_DOUBT)) && is_tidy(code, left, lasting) &&
             is_as_before(baseline, place, PAWL_DRIVE_THREAD))
                 return true;
@@ -148,15 +103,14 @@ static void count_calls(const char *place, long calls[INJECTED])
 /* The first calls are those of opening and connecting; of those made again and again a few stand for all. */
 TEST_WITHIN(240, each_system_call_that_fails_is_a_clean_error)
 {
-        enum { FIRST = 20, STEP = 13 };
         static const int errors[] = {EIO, EMFILE, ENOMEM, ECONNRESET};
         const char *place = fresh_place();
-        struct baseline baseline = begin(place, PAWL_DRIVE_THREAD);
+        struct baseline baseline = begin_at_pace(place, PAWL_DRIVE_THREAD);
         long calls[INJECTED];
 
         count_calls(place, calls);
         for (int which = INJECT_strdup + 1; which < INJECTED; which++)
-                for (long k = 1; k <= calls[which]; k += k < FIRST ? 1 : STEP)
+                for (long k = 1; k <= calls[which]; k += k < pace.calls.first ? 1 : pace.calls.step)
                         if (!fail_one_call(&baseline, place, which, k, errors[(k + which) % 4], false))
                                 break;
 }
@@ -178,7 +132,7 @@ TEST_WITHIN(240, a_system_call_that_fails_for_good_is_a_clean_error)
                 {INJECT_recv, 9, ETIMEDOUT},     {INJECT_recv, 40, ECONNRESET},
         };
         const char *place = fresh_place();
-        struct baseline baseline = begin(place, PAWL_DRIVE_THREAD);
+        struct baseline baseline = begin_at_pace(place, PAWL_DRIVE_THREAD);
 
         for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++)
                 if (!fail_one_call(&baseline, place, failures[i].which, failures[i].k, failures[i].error, true))
@@ -192,7 +146,7 @@ TEST_WITHIN(240, a_call_that_was_only_interrupted_goes_unnoticed)
         static const int calls[] = {INJECT_send, INJECT_recv};
         static const int errors[] = {EINTR, EAGAIN};
         const char *place = fresh_place();
-        struct baseline baseline = begin(place, PAWL_DRIVE_THREAD);
+        struct baseline baseline = begin_at_pace(place, PAWL_DRIVE_THREAD);
 
         for (int i = 0; i < 4 * EACH; i++) {
                 int code;
