@@ -323,6 +323,8 @@ static void pump(struct etcd_channel *channel)
                 if (code == PAWL_UNREACHABLE)
                         leave_endpoint(channel, PAWL_UNREACHABLE,
                                        "the server wants no more requests on this connection");
+                if (code == PAWL_NO_MEMORY)
+                        why_set(&channel->why, code, "no memory to ask %s", where_of(channel));
                 if (code != PAWL_OK) {
                         channel_clock(channel);
                         return;
@@ -400,7 +402,7 @@ static void look_at_clock(struct timer *timer)
         loop_set(loop_of(channel), timer, NEVER); /* at once, while the heap still has the room it left: cannot fail */
         if (is_silent(channel))
                 leave_endpoint(channel, PAWL_UNREACHABLE, "no answer in time");
-        if (!channel_ready(channel) && !list_empty(&channel->parked)) {
+        if (!list_empty(&channel->parked)) {
                 if (channel->why.code == PAWL_OK)
                         why_set(&channel->why, PAWL_UNREACHABLE, "%s: no answer in time", where_of(channel));
                 give_up(channel, false);
