@@ -65,7 +65,7 @@ void zk_claim_forget(struct zk_part *part)
 
         if (!part->known)
                 return;
-        zk_followers_told(part, false);
+        zk_followers_told(part);
         zk_wait_end(part);
         if (part->delay)
                 zk_delay_end(part, false);
@@ -161,7 +161,7 @@ static void end_release(struct zk_part *part, int code)
 
         if (part->zk->history && code == PAWL_OK)
                 zk_past_note(part->zk, part, part->claim->lost ? PAWL_HOW_EXPIRED : PAWL_HOW_RELEASED);
-        zk_followers_told(part, code == PAWL_OK);
+        zk_followers_told(part);
         zk_claim_forget(part);
         host->events->released(host->core, part->claim, code);
 }
@@ -509,7 +509,7 @@ void zk_claim_ask(struct zk_part *part)
         size_t length;
         bool alone;
 
-        zk_followers_told(part, false); /* its place will be another one */
+        zk_followers_told(part); /* its place will be another one */
         if (zk_wait_begin(part) != PAWL_OK) {
                 zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
                 return;
@@ -868,25 +868,13 @@ static void node_deleted(struct zk_part *part, int error, struct jute_in *reply)
 static void release_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_part *part = part_of_ask(ask);
-        struct zk_stat stat;
-        struct zk_part *heir;
 
         if (error == ZK_CONNECTION_LOSS) {
                 part->doubtful = true;
                 zk_claim_park(part, ZK_RELEASING);
                 return;
         }
-        if (part->heired && !ask->left) {
-                heir = zk_wait_heir(part);
-                if (error == ZK_OK && heir && heir->number == part->heir) {
-                        jute_get_stat(reply, &stat);
-                        part->inherits = stat.owner == heir->session->id;
-                }
-        } else {
-                node_deleted(part, error, reply);
-        }
-        if (ask->left)
-                return;
+        node_deleted(part, error, reply);
         if (part->again) {
                 part->again = false;
                 zk_delay_end(part, true);
@@ -916,29 +904,18 @@ static void put_delete(struct zk_part *part, struct jute_out *out)
         jute_end_ops(out);
 }
 
-/* Who of us is next is asked about in the same flight: if its node is there it holds the lock, without another round trip. */
 static void send_release(struct zk_part *part)
 {
-        struct zk_session *session = part->session;
-        struct zk_part *heir = part->claim->lost ? NULL : zk_wait_heir(part);
         struct jute_out *out;
-        char path[ZK_PATH_MAX];
 
         part->state = ZK_RELEASING;
-        part->inherits = false;
-        part->heired = heir != NULL;
         part->ask.answered = release_answered;
-        out = zk_begin(session, &part->ask, heir ? 3 * ZK_REQUEST_ROOM : 2 * ZK_REQUEST_ROOM);
+        out = zk_begin(part->session, &part->ask, 2 * ZK_REQUEST_ROOM);
         put_delete(part, out);
-        if (heir) {
-                part->heir = heir->number;
-                zk_path_of_part(heir, path);
-                zk_request(session, ZK_EXISTS);
-                jute_put_path_watch(out, path, false);
-        }
-        sent(part, zk_send(session), ZK_RELEASING);
+        sent(part, zk_send(part->session), ZK_RELEASING);
 }
 
+/* With a lock-delay nobody is let in before the store has said that it was given back: it may have been broken. */
 void zk_claim_release(struct engine *engine, struct claim *claim)
 {
         struct zk *zk = zk_of(engine);
@@ -950,6 +927,8 @@ void zk_claim_release(struct engine *engine, struct claim *claim)
         zk_wait_end(part);
         part->until = zk_now(zk) + (claim->ttl < zk->timeout ? claim->ttl : zk->timeout);
         send_release(part);
+        if (!claim->lost && !claim->delay)
+                zk_wait_hand_over(part);
 }
 
 /* ---- the sessions come and go ------------------------------------------------------------------------------------ */
@@ -1016,7 +995,7 @@ static void start_over(struct zk_part *part)
 {
         const struct claim *claim = part->claim;
 
-        zk_followers_told(part, false);
+        zk_followers_told(part);
         zk_wait_end(part);
         if (part->delay)
                 zk_delay_cancel(part);

@@ -527,6 +527,7 @@ static void heard(struct net *net, const char *data, size_t size)
         size_t taken;
 
         session->hearing = true;
+        session->heard_at = now_of(session);
         if (session->in_size > 0) {
                 take_kept(session, data, size);
         } else {
@@ -728,13 +729,20 @@ static bool is_idle(const struct zk_session *session)
                now_of(session) - session->used_at >= session->zk->idle;
 }
 
-/* Is the first answer, or the greeting, overdue? */
-static bool is_overdue(const struct zk_session *session, int64_t now)
+/* Until when the first answer, or the greeting, should be there; NEVER: nothing is expected. While others are answered its turn
+ * will come: of ten thousand that were sent together the last takes its time. */
+static int64_t expected_by(const struct zk_session *session)
 {
+        int64_t since;
+
         if (session->state == ZK_GREETING && !session->greeted)
-                return now >= session->sent_at + patience(session);
-        return !list_empty(&session->asked) &&
-               now >= list_first(&session->asked, struct zk_ask, listed)->sent_at + patience(session);
+                return session->sent_at + patience(session);
+        if (list_empty(&session->asked))
+                return NEVER;
+        since = list_first(&session->asked, struct zk_ask, listed)->sent_at;
+        if (session->heard_at > since)
+                since = session->heard_at;
+        return since + patience(session);
 }
 
 /* A detached lease that is held is its holder's to renew. */
@@ -758,12 +766,8 @@ static void keep_alive(struct zk_session *session, int64_t now)
 
 static int64_t next_look(const struct zk_session *session, int64_t now)
 {
-        int64_t next = NEVER, at;
+        int64_t next = expected_by(session), at;
 
-        if (session->state == ZK_GREETING)
-                next = session->sent_at + patience(session);
-        if (!list_empty(&session->asked))
-                next = list_first(&session->asked, struct zk_ask, listed)->sent_at + patience(session);
         if (session->state == ZK_CONNECTED && !is_let_alone(session)) {
                 at = (session->users ? last_proof(session) : session->sent_at) + session->every;
                 next = at < next ? at : next;
@@ -788,7 +792,7 @@ static void session_due(struct timer *timer)
                 session_free(session);
                 return;
         }
-        if (is_overdue(session, now))
+        if (now >= expected_by(session))
                 net_fail(&session->net, PAWL_UNREACHABLE, "%s: no answer for %lld ms", session->zk->where,
                          (long long)(patience(session) / MS));
         else
