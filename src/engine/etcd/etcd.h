@@ -102,6 +102,7 @@ struct etcd_watch {
         void (*fired)(struct etcd_watch *watch, const Pb__Event *event);
         bool prefix; /* all keys that begin so */
         bool puts;   /* else deletions only */
+        bool prev;   /* what is deleted is told, too */
         bool stands; /* ready was told, on this connection */
         bool asked;  /* on this connection */
         bool spent;  /* its one key was deleted */
@@ -423,6 +424,9 @@ void history_ended(const struct etcd_part *part, uint32_t how);
 void history_leaving(const struct etcd_part *part, uint32_t how);
 const struct etcd_batch *history_batch(const struct etcd_part *part); /* NULL: nothing to be put, the usual case */
 void history_left(const struct etcd_part *part, uint32_t how, bool done);
+/* Who waits for a holder sees its end, and knows then that it held, if it could not write that down itself. */
+bool history_curious(const struct etcd *etcd); /* false: there is enough to write */
+void history_witnessed(struct etcd *etcd, const char *name, const Pb__KeyValue *holder);
 /* Whose lease it was; and it is put down again. */
 void history_adopted(const struct etcd_part *part, const struct record *record);
 void history_forget(const struct claim *claim, struct etcd *etcd);

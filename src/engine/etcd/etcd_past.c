@@ -12,7 +12,7 @@
 
 #include "etcd.h"
 
-enum { KEPT_BATCHES = 128, MORE_BATCHES = 32, BURST = 4 };
+enum { KEPT_BATCHES = 128, MORE_BATCHES = 32, BURST = 4, CURIOUS_BELOW = PAST_LINES / 4 };
 
 static const int64_t between = SECOND;       /* batches, if there is much to tell */
 static const int64_t patience = 30 * SECOND; /* for a batch that cannot be written */
@@ -375,6 +375,28 @@ void history_began(const struct etcd_part *part)
                 return;
         note(history, part, 0);
         write_soon(history);
+}
+
+bool history_curious(const struct etcd *etcd)
+{
+        return etcd->history && etcd->past.count < CURIOUS_BELOW;
+}
+
+/* A process that was killed right after a grant took what it had to say along: a call ends with its connection. */
+void history_witnessed(struct etcd *etcd, const char *name, const Pb__KeyValue *holder)
+{
+        struct etcd_history *history = history_of(etcd);
+        struct record record;
+        struct past_line line = {.token = etcd_token(etcd, (uint64_t)holder->create_revision), .name = name};
+
+        if (!history || !record_read((const char *)holder->value.data, holder->value.len, &record))
+                return;
+        line.since_ms = record.since_ms;
+        line.mode = record.mode;
+        line.limit = record.limit;
+        line.owner = record.owner;
+        line.note = record.note;
+        past_note(&etcd->past, &line); /* written with what we begin ourselves */
 }
 
 void history_ended(const struct etcd_part *part, uint32_t how)

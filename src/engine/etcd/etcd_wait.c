@@ -308,6 +308,8 @@ static void watch_fired(struct etcd_watch *watch, const Pb__Event *event)
 
         if (event->type != PB__EVENT_TYPE__DELETE)
                 return;
+        if (watch->prev && event->prev_kv)
+                history_witnessed(wait->part->etcd, wait->part->claim->name, event->prev_kv);
         if (wait->limited && event->kv && (uint64_t)event->kv->mod_revision <= wait->seen_at)
                 return; /* the look knew it already */
         if (wait->limited && wait->missing > 1) {
@@ -334,7 +336,10 @@ static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bo
         wait->key = copy;
         wait->key_length = key->len;
         wait->look = sure ? LOOK_OWN : usual_look(wait->part);
-        wait->watch = (struct etcd_watch){.key = watched_key, .ready = watch_stands, .fired = watch_fired};
+        wait->watch = (struct etcd_watch){.key = watched_key,
+                                          .ready = watch_stands,
+                                          .fired = watch_fired,
+                                          .prev = sure && history_curious(wait->part->etcd)};
         wait->part->state = PART_WAITING;
         watch_begin(&wait->part->etcd->channel, &wait->watch);
 }

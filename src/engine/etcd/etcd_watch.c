@@ -43,6 +43,7 @@ static int send_create(struct etcd_channel *channel, const struct etcd_watch *wa
                 create.range_end = bytes_of(end, key_after_prefix(key, length, end));
         create.filters = &filter;
         create.n_filters = watch->puts ? 0 : 1;
+        create.prev_kv = watch->prev;
         create.watch_id = watch->id;
         request.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
         request.create = &create;
