@@ -11,7 +11,7 @@
 #include "bench.h"
 #include "turns.h"
 
-enum { SESSION_MS = 20000, PATH_SIZE = 256, DIGITS = 10 };
+enum { SESSION_MS = 20000, PATH_SIZE = 256, DIGITS = 10, WARM_UP = 3000 };
 static const int64_t CONNECT_NS = INT64_C(10000000000);
 static const char LINE[] = "/bare-line", NODE[] = "/_c_00000000-0000-0000-0000-000000000000-lock-";
 
@@ -204,6 +204,14 @@ void bare_zk_pairs(struct bare_zk *zk, int n, bool looks)
                 stand_in_line(zk, looks);
                 leave_line(zk);
         }
+}
+
+void bare_zk_warm_up(uint16_t port)
+{
+        struct bare_zk *zk = bare_zk_connect(port);
+
+        bare_zk_pairs(zk, bench_quick() ? 1 : WARM_UP, true);
+        bare_zk_close(zk);
 }
 
 static void wait_for_turn(struct bare_zk *zk)

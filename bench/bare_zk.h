@@ -16,6 +16,8 @@ void bare_zk_close(struct bare_zk *zk);
 /* n times: an ephemeral node with a number, then its deletion. In between the list of the line, asked for in the same flight
  * as the node, if looks. */
 void bare_zk_pairs(struct bare_zk *zk, int n, bool looks);
+/* Some thousand of them on a connection of its own: the server is in Java, which compiles while it runs. */
+void bare_zk_warm_up(uint16_t port);
 
 /* A member of a crew: node and list in one flight; then a watch on the node before it, whose end is the grant if it was the
  * first, else another look. No token, no owner. arg is a struct turns. */

@@ -10,7 +10,7 @@
 #include "peer.h"
 #include "server.h"
 
-enum { SAMPLES = 6, WARM_UP = 2000, PEERS = 2 };
+enum { SAMPLES = 6, PEERS = 2 };
 
 static double one_flight(void *arg)
 {
@@ -52,6 +52,7 @@ static void part(int cores)
 
         if (!server_start(&server, "zookeeper"))
                 return;
+        bare_zk_warm_up(server.port);
         bare = bare_zk_connect(server.port);
         client = bench_open(server.url, NULL);
         struct contender c[3 + PEERS] = {
@@ -62,7 +63,6 @@ static void part(int cores)
                 peer_start("kazoo", &server.port, 1, "pair 50"),
         };
 
-        bare_zk_pairs(bare, bench_quick() ? 1 : WARM_UP, true); /* the server compiles while it runs */
         bench_compare(c, 3 + PEERS, SAMPLES);
         lines(cores, c);
         for (size_t i = 3; i < 3 + PEERS; i++)

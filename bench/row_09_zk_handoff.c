@@ -24,6 +24,7 @@ static void part(int cores)
 
         if (!server_start(&server, "zookeeper"))
                 return;
+        bare_zk_warm_up(server.port);
         handoff.port = server.port;
         client = bench_open(server.url, NULL);
         handoff.built = client;

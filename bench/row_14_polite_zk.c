@@ -11,6 +11,7 @@ static void part(int cores)
 
         if (!server_start(&server, "zookeeper"))
                 return;
+        bare_zk_warm_up(server.port);
         polite_compare(&server, "zookeeper", bare_zk_turns, "curator", cores);
         server_stop(&server);
 }
