@@ -158,3 +158,51 @@ TEST_WITHIN(240, a_call_that_was_only_interrupted_goes_unnoticed)
                         return;
         }
 }
+
+/* ---- connections that are lost again and again ------------------------------------------------------------------- */
+
+/* The k-th call from now on fails, and with it a connection; what is asked for meanwhile is done all the same, or not. */
+static void lose_a_connection(pawl_client *client, int which, long k)
+{
+        int64_t until = now_ms() + PATIENCE;
+        bool struck = false;
+        pawl_lock *lock;
+
+        inject_arm(which, k, ECONNRESET, false);
+        while (!struck && now_ms() < until) {
+                int code = pawl_acquire(client, "short", PAWL_LOCK(.ttl_ms = 60000), &lock);
+
+                if (code == PAWL_OK)
+                        code = pawl_release(lock);
+                CHECK(is_clean(code) || code == PAWL_IN_DOUBT);
+                struck = inject_calls(which) >= k;
+        }
+        CHECK(inject_disarm());
+}
+
+TEST_WITHIN(240, connections_that_are_lost_again_and_again_leave_no_descriptor)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *held, *waiting, *lock;
+        struct seen told = {0};
+        int descriptors;
+
+        REQUIRE_INT(pawl_acquire(one, "long", PAWL_LOCK(.ttl_ms = 60000), &held), PAWL_OK);
+        REQUIRE_INT(pawl_acquire_async(two, "long", PAWL_LOCK(.ttl_ms = 60000), see_granted, &told, &waiting), PAWL_OK);
+        REQUIRE(queue_reaches(one, "long", 1));
+        REQUIRE_INT(pawl_acquire(two, "short", PAWL_LOCK(.ttl_ms = 60000), &lock), PAWL_OK);
+        REQUIRE_INT(pawl_release(lock), PAWL_OK);
+        descriptors = count_descriptors();
+        for (long i = 0; i < 12; i++)
+                lose_a_connection(i & 1 ? one : two, i & 2 ? INJECT_recv : INJECT_send, 1 + i / 4);
+        CHECK(SOON(pawl_acquire(one, "short", PAWL_LOCK(.ttl_ms = 60000), &lock) == PAWL_OK));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        (void)SOON(count_descriptors() == descriptors);
+        CHECK_INT(count_descriptors(), descriptors);
+        CHECK_INT(pawl_check(held), PAWL_OK);
+        CHECK_INT(atomic_load(&told.granted), 0);
+        CHECK_INT(pawl_release(held), PAWL_OK);
+        REQUIRE(SOON(atomic_load(&told.granted) == 1));
+        CHECK_INT(atomic_load(&told.status), PAWL_OK);
+}

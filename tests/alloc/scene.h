@@ -20,6 +20,7 @@ const char *played(void);
 struct baseline begin(const char *place, uint32_t drive);
 /* Nothing is lost: no memory, no descriptor, not the witness's lock; and the scenario can be played. */
 bool is_as_before(struct baseline *baseline, const char *place, uint32_t drive);
+int count_descriptors(void);
 /* What a failed system call may be called. */
 bool is_clean(int code);
 
