@@ -65,9 +65,12 @@ static void clear(struct etcd_news *news)
 static void clear_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, const struct pawl_why *why)
 {
         struct etcd_news *news = container_of(ask, struct etcd_news, clear);
+        const Pb__DeleteRangeResponse *told = (const Pb__DeleteRangeResponse *)reply;
 
         (void)why;
-        if (reply && news->uncleared)
+        if (told)
+                etcd_wrote(news->etcd, revision_of(told->header), told->deleted > 0);
+        if (told && news->uncleared)
                 clear(news);
 }
 

@@ -133,9 +133,12 @@ static void write_delete(struct etcd_ask *ask, struct grpc_out *out)
 
 static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, const struct pawl_why *why)
 {
-        (void)ask;
-        (void)reply;
-        (void)why;
+        struct etcd_history *history = container_of(ask, struct etcd_history, trim);
+        const Pb__DeleteRangeResponse *told = (const Pb__DeleteRangeResponse *)reply;
+
+        (void)why; /* by whoever writes next */
+        if (told)
+                etcd_wrote(history->etcd, revision_of(told->header), told->deleted > 0);
 }
 
 static const struct etcd_method delete_oldest = {
@@ -257,11 +260,14 @@ static void settle(struct etcd_history *history)
 static void batch_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, const struct pawl_why *why)
 {
         struct etcd_history *history = container_of(ask, struct etcd_history, ask);
+        const Pb__TxnResponse *told = (const Pb__TxnResponse *)reply;
 
         (void)why; /* then it is not remembered */
         batch_free(&history->batch);
-        if (reply)
-                trim(history, (const void *)reply);
+        if (told) {
+                etcd_wrote(history->etcd, revision_of(told->header), true);
+                trim(history, told);
+        }
         if (!list_empty(&history->waiting) && history->etcd->past.count > 0)
                 flush(history);
         else
