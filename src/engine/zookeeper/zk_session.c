@@ -379,6 +379,8 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
         struct zk_connect answer;
 
         jute_get_connect(in, &answer);
+        if (session->id == 0 && (answer.session == 0 || answer.timeout_ms <= 0))
+                in->bad = true; /* one that was not there cannot have expired */
         if (in->bad) {
                 net_fail(&session->net, PAWL_UNREACHABLE,
                          "%s: what answers there does not speak the ZooKeeper protocol", session->zk->where);
