@@ -193,15 +193,16 @@ static bool is_tls(const struct url *url)
 
 static int read_hosts(struct zk *zk, const struct url *url, struct pawl_why *why)
 {
-        static const struct url_host here = {.name = "127.0.0.1"};
-        size_t count = url->host_count ? url->host_count : 1, length = 0;
+        size_t count = url->host_count, length = 0;
 
+        if (count == 0)
+                return why_set(why, PAWL_INVALID, "%s: it names no server: zk://host,host,host/path", url->shown);
         zk->servers = calloc(count, sizeof(*zk->servers));
         zk->where = calloc(1, WHERE_MAX);
         if (!zk->servers || !zk->where)
                 return no_memory(why);
         for (size_t i = 0; i < count; i++) {
-                const struct url_host *host = url->host_count ? &url->hosts[i] : &here;
+                const struct url_host *host = &url->hosts[i];
 
                 zk->servers[i].host = strdup(host->name);
                 zk->servers[i].port = host->port ? host->port : is_tls(url) ? DEFAULT_TLS_PORT : DEFAULT_PORT;

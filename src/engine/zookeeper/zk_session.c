@@ -388,7 +388,11 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
         }
         session->greeted = true;
         if (answer.session == 0 || answer.timeout_ms <= 0) {
-                expired(session);
+                if (session->id != 0)
+                        expired(session);
+                else
+                        net_fail(&session->net, PAWL_UNREACHABLE, "%s: it opens no session: is it a ZooKeeper?",
+                                 session->zk->where);
                 return;
         }
         if (session->id == 0) /* to make one is a write */
