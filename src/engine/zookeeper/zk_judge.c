@@ -315,6 +315,9 @@ static void judge_path(struct zk_examination *examination)
 {
         const struct zk *zk = examination->zk;
 
+        if (!*zk->chroot)
+                tell(examination, NULL, PAWL_ADVICE, "put a path into the URL: zk://HOSTS/locks",
+                     "locks are children of the root, beside everything else that is there");
         if (examination->chroot == ZK_NO_NODE && zk->make_chroot && !strchr(zk->chroot + 1, '/'))
                 tell(examination, NULL, PAWL_FINE, "", "%s is not there yet: the first lock makes it", zk->chroot);
         else if (examination->chroot == ZK_NO_NODE)
