@@ -636,7 +636,7 @@ static void force_inquire(struct engine *engine, struct inquiry *inquiry, bool b
                 return;
         }
         force->breaks = breaks;
-        force->until = zk_now(question->zk) + (breaks ? BREAK_PATIENCE * MS : question->zk->timeout);
+        force->until = breaks ? zk_now(question->zk) + BREAK_PATIENCE * MS : zk_inspect_until(question->zk);
         question->rest = force;
         question->ended = force_ended;
         question->looked = force_looked;

@@ -283,8 +283,12 @@ static void ask_namespace(struct zk_examination *examination)
         struct jute_out *out;
 
         examination->waiting = !session;
-        if (!session)
+        if (!session) {
+                if (examination->failures > 0 &&
+                    zk_is_hopeless(examination->zk, &examination->why, examination->failures, examination->until))
+                        finish(examination);
                 return;
+        }
         examination->connected = true;
         examination->granted = session->timeout;
         examination->wanted = session->wanted_ms * MS;
@@ -325,7 +329,7 @@ void zk_inspect_examine(struct engine *engine, struct inquiry *inquiry)
         examination->zk = zk;
         examination->inquiry = inquiry;
         examination->said = said;
-        examination->until = zk_now(zk) + zk->timeout;
+        examination->until = zk_inspect_until(zk);
         list_init(&examination->ask.listed);
         list_append(&zk->examinations, &examination->listed);
         (void)zk_any_session(zk); /* connects meanwhile */
@@ -367,7 +371,7 @@ void zk_examine_down(struct zk *zk, const struct pawl_why *why)
 
                 next = at->next;
                 examination->why = *why;
-                if (examination->waiting && (zk_is_final(why) || zk_now(zk) >= examination->until))
+                if (zk_is_hopeless(zk, why, ++examination->failures, examination->until) && examination->waiting)
                         finish(examination);
         }
 }

@@ -53,6 +53,7 @@ struct zk_examination {
         size_t answers;
         bool waiting; /* for a session */
         int64_t until;
+        size_t failures; /* to connect */
         bool connected;
         struct pawl_why why;                                 /* why not */
         int chroot, acl, number, ephemerals, probes[PROBES]; /* errors of the server */

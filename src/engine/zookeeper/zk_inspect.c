@@ -73,7 +73,7 @@ struct zk_question *zk_question_new(struct engine *engine, struct inquiry *inqui
         question->zk = zk;
         question->inquiry = inquiry;
         question->begin = begin;
-        question->until = zk_now(zk) + zk->timeout;
+        question->until = zk_inspect_until(zk);
         snprintf(question->name, sizeof(question->name), "%s", inquiry->name ? inquiry->name : "");
         list_init(&question->ask.listed);
         list_append(&zk->questions, &question->listed);
@@ -178,6 +178,16 @@ void zk_inspect_up(struct zk *zk)
         zk_examine_up(zk);
 }
 
+/* A server that closes the connection is there, and may only be without a leader for a moment. */
+bool zk_is_hopeless(const struct zk *zk, const struct pawl_why *why, size_t failures, int64_t until)
+{
+        size_t rounds = why->sys_errno ? 1 : 4;
+
+        if (zk_is_final(why) || zk_now(zk) >= until)
+                return true;
+        return !zk->ever && failures >= rounds * zk->server_count;
+}
+
 void zk_inspect_down(struct zk *zk, const struct pawl_why *why)
 {
         struct list *next;
@@ -186,7 +196,7 @@ void zk_inspect_down(struct zk *zk, const struct pawl_why *why)
                 struct zk_question *question = container_of(at, struct zk_question, listed);
 
                 next = at->next;
-                if (question->waiting && (zk_is_final(why) || zk_now(zk) >= question->until))
+                if (question->waiting && zk_is_hopeless(zk, why, ++question->failures, question->until))
                         zk_question_finish(question, why->code, why->text);
         }
         zk_examine_down(zk, why);

@@ -31,6 +31,7 @@ struct zk_question {
         struct inquiry *inquiry;
         struct timer timer; /* begins again, or goes on */
         int64_t until;      /* how long it waits for a connection */
+        size_t failures;    /* attempts to connect since it waits */
         bool waiting;       /* for a connection */
         bool sent;          /* what it asks for may have been done: it must not be asked for again */
         bool over;          /* it was done, only its history is still to be written */
@@ -54,6 +55,15 @@ struct zk_question {
         unsigned tries;
         void *rest; /* of break and ask, history, init */
 };
+
+/* Enough of waiting for a connection: nothing will change, or the time is over, or nobody was ever there.
+ * failures: attempts so far, with this one. */
+bool zk_is_hopeless(const struct zk *zk, const struct pawl_why *why, size_t failures, int64_t until);
+/* For how long: less than those who ask have patience, so that they hear why. */
+static inline int64_t zk_inspect_until(const struct zk *zk)
+{
+        return zk_now(zk) + (zk->timeout < 4 * SECOND ? zk->timeout : 4 * SECOND);
+}
 
 struct zk_question *zk_question_new(struct engine *engine, struct inquiry *inquiry,
                                     void (*begin)(struct zk_question *question));

@@ -136,6 +136,18 @@ def history_is_kept_for_the_last_batches_and_no_more():
     equal(past[0]["how"], "released")
 
 
+@test
+def servers_that_are_not_there_are_said_by_every_command():
+    url = "zk://127.0.0.1:%d/locks" % free_port()
+    for command in (["ls"], ["show", "a"], ["break", "a"], ["init"]):
+        done = pawl(*command, "-e", url)
+        equal(done.code, 125, command)
+        matches(done.errors, "connection refused", command)
+    done = pawl("doctor", "-e", url)
+    equal(done.code, 1, done.errors)
+    matches(done.output, "cannot be reached")
+
+
 # ---- breaking and asking ------------------------------------------------------------------------------------------------
 
 @test
