@@ -1,5 +1,5 @@
-/* etcd_examine.c - asks the cluster about itself, one request after the other, for pawl doctor; and pawl init, which counts
- * how many times the store was restored. That the cluster cannot be reached, or refuses us, is an answer too. */
+/* etcd_examine.c - asks the cluster about itself, one request after the other, for pawl doctor; and pawl init, which makes
+ * tokens go on where they were after a restore. That the cluster cannot be reached, or refuses us, is an answer too. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,7 +286,7 @@ void examine_free(struct etcd *etcd)
 
 /* ---- init ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The number of restores is one more than it was, if it is still what it was. */
+/* The number that stands before tokens, if it is still what it was. */
 static void write_init(struct etcd_ask *ask, struct grpc_out *out)
 {
         const struct examination *examination = examination_of(ask);
@@ -345,6 +345,14 @@ static void write_base(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &range.base);
 }
 
+/* One more than it was, and at least the number of days since 2020: a snapshot may be older than the last time. */
+static uint64_t next_base(const struct etcd *etcd)
+{
+        uint64_t days = (uint64_t)(etcd_unix_ms() / 86400000 - 18262);
+
+        return etcd->base + 1 > days ? etcd->base + 1 : days;
+}
+
 static void base_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct examination *examination = examination_of(ask);
@@ -356,11 +364,11 @@ static void base_answered(struct etcd_ask *ask, const ProtobufCMessage *message,
         } else if (reply->n_kvs > 0 && !examination->inquiry->force) {
                 finish(examination, PAWL_MISUSE,
                        "it was done before: again, with --yes, only after the store was restored from a snapshot");
-        } else if (examination->inquiry->force && etcd->base + 1 >= ETCD_BASE_MAX) {
+        } else if (examination->inquiry->force && next_base(etcd) >= ETCD_BASE_MAX) {
                 finish(examination, PAWL_FULL, "tokens have no room for another restore");
         } else {
                 /* The channel read it when it became ready, and never takes less. */
-                examination->base = etcd->base + (examination->inquiry->force ? 1 : 0);
+                examination->base = examination->inquiry->force ? next_base(etcd) : etcd->base;
                 examination->base_revision = reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0;
                 channel_ask(&etcd->channel, ask, &init_method, etcd_now(etcd) + etcd->timeout);
         }

@@ -86,7 +86,7 @@ static void tell_seen(struct question *question, const struct seen_line *line, c
                                    .waiters = (uint32_t)(line->count - line->holders)};
 
         if (holds) {
-                entry.token = etcd_token(question->etcd, seen->contender.order);
+                entry.token = seen->ours ? etcd_token(question->etcd, seen->contender.order) : 0;
                 entry.remaining_ms = remaining(&question->view, seen);
         }
         if (seen->ours) {

@@ -291,7 +291,7 @@ static void judge_access(struct examination *examination)
 static void judge_base(struct examination *examination)
 {
         tell(examination, PAWL_FINE, "",
-             "tokens count from restore number %" PRIu64 "; after a snapshot is restored run `pawl init --yes`",
+             "tokens begin with number %" PRIu64 "; after a snapshot was restored run `pawl init --yes`",
              examination->etcd->base);
 }
 
@@ -328,7 +328,9 @@ void judge_absence(struct examination *examination, const struct pawl_why *why)
 {
         const char *mend = "";
 
-        if (why->code == PAWL_DENIED && !examination->etcd->user)
+        if (why->code == PAWL_DENIED && examination->etcd->channel.grpc.token) /* it knows who we are */
+                mend = allow(examination);
+        else if (why->code == PAWL_DENIED && !examination->etcd->user)
                 mend = "put user and password in the URL, or the password in a file: etcd://USER@HOST?passfile=FILE";
         else if (why->code == PAWL_CORRUPT)
                 mend = "pawl init --yes";

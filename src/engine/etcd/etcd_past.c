@@ -12,7 +12,7 @@
 
 #include "etcd.h"
 
-enum { KEPT_BATCHES = 128, MORE_BATCHES = 32, BURST = 4, CURIOUS_BELOW = PAST_LINES / 4 };
+enum { KEPT_BATCHES = 128, MORE_BATCHES = 32, BURST = 8, CURIOUS_BELOW = PAST_LINES / 4 };
 
 static const int64_t between = SECOND;       /* batches, if there is much to tell */
 static const int64_t patience = 30 * SECOND; /* for a batch that cannot be written */
