@@ -48,6 +48,13 @@ int64_t rig_seconds(int64_t usual)
         return asked > usual ? asked : usual;
 }
 
+int64_t rig_pace(void)
+{
+        const char *text = getenv("CHAOS_PACE");
+
+        return text ? strtoll(text, NULL, 10) : 40;
+}
+
 /* PAWL_TEST_URL, where {n} is a number of this test's own; or the embedded engine in its own directory. */
 static void choose_url(struct rig *rig)
 {
@@ -67,7 +74,8 @@ void rig_open(struct rig *rig)
         memset(rig, 0, sizeof *rig);
         rig->random = choose_seed() | 1;
         NOTE("CHAOS_SEED=%" PRIu64, rig->random);
-        snprintf(rig->root, sizeof rig->root, "%s", tap_directory());
+        snprintf(rig->root, sizeof rig->root, "%s/rig.XXXXXX", tap_directory()); /* a test may open one after another */
+        REQUIRE(mkdtemp(rig->root) != NULL);
         snprintf(rig->state, sizeof rig->state, "%s/state", rig->root);
         choose_url(rig);
         snprintf(rig->histories, sizeof rig->histories, "%s/histories", rig->root);

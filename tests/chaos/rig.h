@@ -50,6 +50,8 @@ void rig_close(struct rig *rig);
 uint64_t rig_chance(struct rig *rig, uint64_t below);
 /* How long a test should hurt: usual, or more with CHAOS_SECONDS. */
 int64_t rig_seconds(int64_t usual);
+/* The longest time between two kills, in ms: 40, or CHAOS_PACE where a store takes long to notice a death. */
+int64_t rig_pace(void);
 
 struct plan rig_plan(struct rig *rig, uint32_t names, int64_t ttl_ms, uint32_t habits);
 
