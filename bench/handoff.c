@@ -7,7 +7,7 @@
 #include "peer.h"
 #include "turns.h"
 
-static const double SECONDS = 0.6;
+static const double SECONDS = 0.6, SETTLE = 0.3; /* all that come at once at the start stand in each other's way */
 
 static void lines(const struct handoff *handoff, uint32_t waiters, const char *target, struct contender *c, size_t n)
 {
@@ -29,8 +29,10 @@ static void lines(const struct handoff *handoff, uint32_t waiters, const char *t
 struct contender handoff_compare(const struct handoff *handoff, uint32_t waiters, const char *target)
 {
         struct turns turns = {.url = handoff->url, .port = handoff->port};
-        struct crew_job floor = {.size = waiters, .member = handoff->floor, .arg = &turns, .seconds = SECONDS};
-        struct crew_job pawls = {.size = waiters, .member = turns_pawl, .arg = &turns, .seconds = SECONDS};
+        struct crew_job floor = {
+                .size = waiters, .member = handoff->floor, .arg = &turns, .seconds = SECONDS, .settle = SETTLE};
+        struct crew_job pawls = {
+                .size = waiters, .member = turns_pawl, .arg = &turns, .seconds = SECONDS, .settle = SETTLE};
         struct contender c[2 + HANDOFF_PEERS_MAX] = {
                 {.name = "floor", .sample = crew_run, .arg = &floor},
                 {.name = "pawl", .sample = handoff->built ? crew_run : NULL, .arg = &pawls},
@@ -38,7 +40,7 @@ struct contender handoff_compare(const struct handoff *handoff, uint32_t waiters
         char job[32];
         size_t n = 2;
 
-        snprintf(job, sizeof(job), "turns %u %g", waiters, bench_quick() ? 0.1 : SECONDS);
+        snprintf(job, sizeof(job), "turns %u %g", waiters, bench_quick() ? 0.1 : 2 * SECONDS);
         for (; n < 2 + HANDOFF_PEERS_MAX && handoff->peers[n - 2]; n++)
                 c[n] = peer_start(handoff->peers[n - 2], &handoff->port, 1, job);
         bench_compare(c, n, 1);
