@@ -30,10 +30,11 @@ struct zk_part;
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
-/* A flight: one request, or several in a row which are sent together and answered in their order. Embedded in whoever asks.
- * answered is called once for each answer; ask->left says how many are still to come behind this one. If the connection is
- * lost it is called once with ZK_CONNECTION_LOSS for all that are still missing, and left is 0: nobody knows what the server did
- * of them; session->why says why. reply stands behind the header; NULL if there is an error. */
+/* A flight: one request, or several in a row which are sent together and answered in their order. Embedded in
+ * whoever asks. answered is called once for each answer; ask->left says how many are still to come behind this
+ * one. If the connection is lost it is called once with ZK_CONNECTION_LOSS for all that are still missing, and
+ * left is 0: nobody knows what the server did of them; session->why says why. reply stands behind the header; NULL
+ * if there is an error. */
 struct zk_ask {
         struct list listed; /* in session->asked */
         int64_t sent_at;    /* when its bytes were written: before they left */
@@ -61,7 +62,8 @@ static inline bool zk_asked(const struct zk_ask *ask)
  *   jute_put_path_watch(out, other, false);
  *   code = zk_send(session);
  *
- * zk_send: PAWL_OK; or PAWL_UNREACHABLE (it is not connected) or PAWL_NO_MEMORY, and it was not asked. room: for all of it. */
+ * zk_send: PAWL_OK; or PAWL_UNREACHABLE (it is not connected) or PAWL_NO_MEMORY, and it was not asked. room: for
+ * all of it. */
 struct jute_out *zk_begin(struct zk_session *session, struct zk_ask *ask, size_t room);
 void zk_request(struct zk_session *session, enum zk_op op);
 int zk_send(struct zk_session *session);
@@ -75,10 +77,10 @@ enum {
         ZK_REQUEST_ROOM = ZK_PATH_MAX + RECORD_MAX + 160
 };
 
-/* Waits for one event at a path, on one connection. Add it before the request that sets it at the server is sent (getData,
- * getChildren2 or exists with watch); remove it if that says that there is no such node. fired is called once: with the event's
- * type, and then it is removed; or with ZK_EVENT_SESSION: the connection was lost, and the watch with it: look again when the
- * session is back. */
+/* Waits for one event at a path, on one connection. Add it before the request that sets it at the server is sent
+ * (getData, getChildren2 or exists with watch); remove it if that says that there is no such node. fired is called
+ * once: with the event's type, and then it is removed; or with ZK_EVENT_SESSION: the connection was lost, and the
+ * watch with it: look again when the session is back. */
 struct zk_watch {
         struct link link; /* in session->watches, by path */
         struct list listed;
@@ -150,8 +152,8 @@ struct zk_session {
         struct pawl_why why; /* why it is not connected */
 };
 
-/* The session for claims of this ttl, connected or being connected; NULL: no memory. Each that is found is used (users++); give
- * it back with zk_session_unuse. A ZK_OWN one is always new. */
+/* The session for claims of this ttl, connected or being connected; NULL: no memory. Each that is found is used
+ * (users++); give it back with zk_session_unuse. A ZK_OWN one is always new. */
 struct zk_session *zk_session_find(struct zk *zk, int64_t ttl, enum zk_session_kind kind);
 /* One with this id and password, being connected: a detached lease that is taken up. Used by the caller. */
 struct zk_session *zk_session_resume(struct zk *zk, int64_t id, const char password[ZK_PASSWORD_SIZE], int64_t ttl);
@@ -160,7 +162,8 @@ void zk_session_use(struct zk_session *session);
 void zk_session_unuse(struct zk_session *session);
 /* Lets go of a ZK_OWN session without closing it: it lives on until its time is over. Its only user is the caller. */
 void zk_session_drop(struct zk_session *session);
-/* A connected session for what is not a claim's; or NULL, and one is being connected: zk_up or zk_not_up will be called. */
+/* A connected session for what is not a claim's; or NULL, and one is being connected: zk_up or zk_not_up will be
+ * called. */
 struct zk_session *zk_any_session(struct zk *zk);
 /* Sends a heartbeat now, unless one is under way. */
 void zk_beat(struct zk_session *session);
@@ -256,7 +259,8 @@ void zk_claim_release(struct engine *engine, struct claim *claim);
 int zk_claims_open(struct zk *zk);
 /* The number of the node with this uid among the children (getChildren2); false: there is none. */
 bool zk_find_node(struct jute_in *children, const uint64_t uid[2], int32_t *number);
-/* zk_session.c tells: it is connected; it is not, or the attempt to connect it has failed; it has expired; the beat is answered. */
+/* zk_session.c tells: it is connected; it is not, or the attempt to connect it has failed; it has expired; the
+ * beat is answered. */
 void zk_claims_up(struct zk_session *session);
 void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
 void zk_claims_expired(struct zk_session *session);
@@ -289,7 +293,8 @@ void zk_wait_end(struct zk_part *part);
 void zk_wait_granted(struct zk_part *part);
 /* Stands behind the last of our claims in its line, before it asks; false: there is none. Then it becomes the last. */
 bool zk_wait_behind_ours(struct zk_part *part);
-/* Its node was made: is it right behind the one it was put behind? Then it waits for that one, and nothing has to be looked at. */
+/* Its node was made: is it right behind the one it was put behind? Then it waits for that one, and nothing has to
+ * be looked at. */
 bool zk_wait_is_next(struct zk_part *part);
 /* The claim's node is gone from the line, or will be: its followers look. */
 void zk_followers_told(struct zk_part *part);
@@ -301,8 +306,8 @@ void zk_wait_tell_held(struct zk_part *part);
 void zk_wait_hand_over(struct zk_part *part);
 void zk_waits_free(struct zk *zk);
 
-/* zk_claim.c: makes a node; looks at the line; it is the holder; it does not want the lock any more: the node is deleted, then it
- * is refused with code. */
+/* zk_claim.c: makes a node; looks at the line; it is the holder; it does not want the lock any more: the node is
+ * deleted, then it is refused with code. */
 void zk_claim_ask(struct zk_part *part);
 void zk_claim_look(struct zk_part *part);
 void zk_claim_first(struct zk_part *part);
@@ -423,18 +428,19 @@ static inline int32_t zk_number_order(int32_t a, int32_t b)
         return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
-/* Writes the requests that make the chroot (if we may) and .pawl; all but the last may fail with ZK_NODE_EXISTS, and the last
- * too, if another was faster. Returns how many. */
+/* Writes the requests that make the chroot (if we may) and .pawl; all but the last may fail with ZK_NODE_EXISTS,
+ * and the last too, if another was faster. Returns how many. */
 int zk_request_own(struct zk_session *session, struct jute_out *out);
 enum { ZK_OWN_ROOM = 3 * ZK_REQUEST_ROOM };
 
-/* ---- what zk2's files have, and when it is called --------------------------------------------------------------- */
+/* ---- what zk2's files have, and when it is called -------------------------------------------------------------- */
 
 extern const struct engine_inspect zk_inspect; /* zk_inspect.c, with zk_examine.c */
 extern const struct engine_leases zk_leases;   /* zk_lease.c */
 
-/* A session is connected (each time one is); an attempt to connect has failed and none is connected (inquiries that have
- * waited too long are answered with why); a session is lost for good, and the nodes we made on it (the mailbox). */
+/* A session is connected (each time one is); an attempt to connect has failed and none is connected (inquiries
+ * that have waited too long are answered with why); a session is lost for good, and the nodes we made on it (the
+ * mailbox). */
 void zk_inspect_up(struct zk *zk);
 void zk_inspect_down(struct zk *zk, const struct pawl_why *why);
 void zk_inspect_free(struct zk *zk); /* zk->questions and zk->examinations */
@@ -442,7 +448,8 @@ void zk_inspect_free(struct zk *zk); /* zk->questions and zk->examinations */
 /* PAWL_OK or PAWL_NO_MEMORY; free bears what was not opened. */
 int zk_news_open(struct zk *zk);
 void zk_news_free(struct zk *zk);
-/* A claim is held, or waits: make the mailbox if claims are still known 50 ms from now. Called for every grant: it must be cheap. */
+/* A claim is held, or waits: make the mailbox if claims are still known 50 ms from now. Called for every grant: it
+ * must be cheap. */
 void zk_news_needed(struct zk *zk);
 void zk_news_up(struct zk_session *session); /* it is connected (again): if the mailbox is on it, read and watch it */
 void zk_news_expired(struct zk_session *session); /* it is lost for good: if the mailbox was on it, make it anew */
@@ -454,9 +461,9 @@ void zk_past_free(
 void zk_past_note(struct zk *zk, const struct zk_part *part, int how);
 void zk_past_up(struct zk *zk);
 
-/* A part that was parked with ZK_ADOPTING: its session (from zk_session_resume, put into part->session) is connected. Told with
- * zk_claim_grant (after token, number and made were set) or zk_claim_refuse. An expired session is refused with PAWL_LOST by
- * zk_claim.c. */
+/* A part that was parked with ZK_ADOPTING: its session (from zk_session_resume, put into part->session) is
+ * connected. Told with zk_claim_grant (after token, number and made were set) or zk_claim_refuse. An expired
+ * session is refused with PAWL_LOST by zk_claim.c. */
 void zk_lease_ask(struct zk_part *part);
 
 #endif

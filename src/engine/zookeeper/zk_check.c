@@ -1,6 +1,6 @@
-/* zk_check.c - what the store has of a session, beside what we believe: asked now and then together with the beat. A lock whose
- * node was deleted by hand is told to be gone; a node that nobody here knows, because its create was given up and came late all
- * the same, is deleted. */
+/* zk_check.c - what the store has of a session, beside what we believe: asked now and then together with the beat.
+ * A lock whose node was deleted by hand is told to be gone; a node that nobody here knows, because its create was
+ * given up and came late all the same, is deleted. */
 #include <string.h>
 
 #include "zk.h"

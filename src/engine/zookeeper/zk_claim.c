@@ -1,5 +1,6 @@
-/* zk_claim.c - acquire, cancel, renew, release. A claim has one flight under way at most, so that none overtakes another; a flight
- * whose answers were lost with the connection is repeated, and finds what the lost one did: the node's name has the claim's uid. */
+/* zk_claim.c - acquire, cancel, renew, release. A claim has one flight under way at most, so that none overtakes
+ * another; a flight whose answers were lost with the connection is repeated, and finds what the lost one did: the
+ * node's name has the claim's uid. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct engine_host *host_of(const struct zk_part *part)
         return part->zk->engine.host;
 }
 
-/* ---- known and forgotten ----------------------------------------------------------------------------------------- */
+/* ---- known and forgotten --------------------------------------------------------------------------------------- */
 
 static uint64_t uid_hash(const uint64_t uid[2])
 {
@@ -184,7 +185,7 @@ void zk_claim_asked(struct zk_part *part)
                 host->events->asked(host->core, part->claim);
 }
 
-/* ---- parked: to be done when there is a connection --------------------------------------------------------------- */
+/* ---- parked: to be done when there is a connection ------------------------------------------------------------- */
 
 void zk_claim_park(struct zk_part *part, enum zk_claim_state want)
 {
@@ -286,8 +287,8 @@ int zk_claims_open(struct zk *zk)
         return loop_set(zk->engine.host->loop, &zk->retry, NEVER) == 0 ? PAWL_OK : PAWL_NO_MEMORY;
 }
 
-/* A flight of a part was written: is it under way? If not it is parked, or without memory refused; what it may have at the server
- * is deleted behind it. */
+/* A flight of a part was written: is it under way? If not it is parked, or without memory refused; what it may
+ * have at the server is deleted behind it. */
 static void sent(struct zk_part *part, int code, enum zk_claim_state want)
 {
         if (code == PAWL_OK)
@@ -324,7 +325,7 @@ static bool passes(int error)
         return zk_error(error, &sentence) == PAWL_UNREACHABLE;
 }
 
-/* ---- the container above the line -------------------------------------------------------------------------------- */
+/* ---- the container above the line ------------------------------------------------------------------------------ */
 
 static void no_chroot(struct zk_part *part)
 {
@@ -383,7 +384,7 @@ static void make_parent(struct zk_part *part)
         sent(part, zk_send(session), ZK_ASKING);
 }
 
-/* ---- acquire ----------------------------------------------------------------------------------------------------- */
+/* ---- acquire --------------------------------------------------------------------------------------------------- */
 
 static void put_children(struct zk_part *part, struct jute_out *out)
 {
@@ -553,7 +554,7 @@ void zk_claim_look(struct zk_part *part)
         sent(part, zk_send(part->session), ZK_LOOKING);
 }
 
-/* ---- a lost reply: is the node there? ---------------------------------------------------------------------------- */
+/* ---- a lost reply: is the node there? -------------------------------------------------------------------------- */
 
 /* The answers to exists and getChildren2. */
 static void learned(struct zk_ask *ask, int error, struct jute_in *reply)
@@ -678,7 +679,7 @@ void zk_claim_acquire(struct engine *engine, struct claim *claim)
         }
 }
 
-/* ---- cancel ------------------------------------------------------------------------------------------------------ */
+/* ---- cancel ---------------------------------------------------------------------------------------------------- */
 
 static void left(struct zk_ask *ask, int error, struct jute_in *reply)
 {
@@ -751,7 +752,7 @@ void zk_claim_cancel(struct engine *engine, struct claim *claim)
         }
 }
 
-/* ---- renew ------------------------------------------------------------------------------------------------------- */
+/* ---- renew ----------------------------------------------------------------------------------------------------- */
 
 static void renewed(struct zk_part *part, int code)
 {
@@ -832,7 +833,7 @@ void zk_claims_beat(struct zk_session *session, int code)
         }
 }
 
-/* ---- release ----------------------------------------------------------------------------------------------------- */
+/* ---- release --------------------------------------------------------------------------------------------------- */
 
 /* The caller has waited long enough. */
 static void release_behind(struct zk_part *part)
@@ -931,7 +932,7 @@ void zk_claim_release(struct engine *engine, struct claim *claim)
                 zk_wait_hand_over(part);
 }
 
-/* ---- the sessions come and go ------------------------------------------------------------------------------------ */
+/* ---- the sessions come and go ---------------------------------------------------------------------------------- */
 
 void zk_claims_up(struct zk_session *session)
 {

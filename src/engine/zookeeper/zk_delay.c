@@ -1,9 +1,11 @@
-/* zk_delay.c - lock-delay: who held the lock when its session died is followed by nobody for a while. The store is the timer: beside
- * the node of a holder with a lock-delay stands a marker, _d_ and the claim's uid, on a second session that lasts longer by the
- * delay. When the client dies its node goes first and the marker later; until then the marker is an orphan, and blocks everybody.
+/* zk_delay.c - lock-delay: who held the lock when its session died is followed by nobody for a while. The store is
+ * the timer: beside the node of a holder with a lock-delay stands a marker, _d_ and the claim's uid, on a second
+ * session that lasts longer by the delay. When the client dies its node goes first and the marker later; until
+ * then the marker is an orphan, and blocks everybody.
  *
- * The marker is made when the claim is the first in line and before it is told: a claim that dies waiting leaves none. Given back,
- * both are deleted at once. Lost, but with the client alive, the marker is left for the delay and then deleted by us. */
+ * The marker is made when the claim is the first in line and before it is told: a claim that dies waiting leaves
+ * none. Given back, both are deleted at once. Lost, but with the client alive, the marker is left for the delay
+ * and then deleted by us. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,7 @@ struct zk_delay {
 
 static void marker_send(struct zk_delay *delay);
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 bool zk_delay_is_marker(struct jute_text child)
 {
@@ -58,7 +60,7 @@ bool zk_delay_path(const struct zk_part *part, char *path)
         return true;
 }
 
-/* ---- the life of a marker ---------------------------------------------------------------------------------------- */
+/* ---- the life of a marker -------------------------------------------------------------------------------------- */
 
 static void delay_free(struct zk_delay *delay)
 {
@@ -83,8 +85,8 @@ static void delay_over(struct timer *timer)
                 marker_send(delay);
 }
 
-/* The holder's session and this one are kept alive at different moments, and the servers end sessions in steps: what that may take
- * away is added, so that the marker never goes too early. */
+/* The holder's session and this one are kept alive at different moments, and the servers end sessions in steps:
+ * what that may take away is added, so that the marker never goes too early. */
 static bool find_markers_session(struct zk_delay *delay)
 {
         struct zk *zk = delay->zk;
@@ -252,7 +254,7 @@ void zk_delay_beat(struct zk_part *part)
         zk_beat(part->delay->session);
 }
 
-/* ---- its session ------------------------------------------------------------------------------------------------- */
+/* ---- its session ----------------------------------------------------------------------------------------------- */
 
 void zk_delays_up(struct zk_session *session)
 {

@@ -1,5 +1,5 @@
-/* zk_ghost.c - a node that may be there although its caller was told that it failed, or is in doubt: deleted as soon as its session
- * is connected again. If the session ends first the node goes with it. */
+/* zk_ghost.c - a node that may be there although its caller was told that it failed, or is in doubt: deleted as
+ * soon as its session is connected again. If the session ends first the node goes with it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -25,7 +25,7 @@ int64_t zk_wall_ms(void)
         return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- names and paths --------------------------------------------------------------------------------------------- */
+/* ---- names and paths ------------------------------------------------------------------------------------------- */
 
 /* 8-4-4-4-12: as Curator writes a UUID. */
 void zk_guid_write(const uint64_t uid[2], char *guid)
@@ -99,7 +99,8 @@ void zk_path_of_own(const struct zk *zk, const char *rest, char *path)
         snprintf(path, ZK_PATH_MAX, "%s/.pawl%s%s", zk->chroot, rest ? "/" : "", rest ? rest : "");
 }
 
-/* The server writes the number as %010d: ten characters, or eleven for the lowest. Returns the length of what is before it. */
+/* The server writes the number as %010d: ten characters, or eleven for the lowest. Returns the length of what is
+ * before it. */
 static size_t read_number(struct jute_text name, int32_t *number)
 {
         int64_t value = 0;
@@ -184,7 +185,7 @@ int zk_request_own(struct zk_session *session, struct jute_out *out)
         return count + 1;
 }
 
-/* ---- the URL ----------------------------------------------------------------------------------------------------- */
+/* ---- the URL --------------------------------------------------------------------------------------------------- */
 
 static bool is_tls(const struct url *url)
 {
@@ -341,7 +342,7 @@ static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
         return code;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------------------------- */
 
 static int zk_open(struct engine *engine, const struct url *url, struct pawl_why *why)
 {

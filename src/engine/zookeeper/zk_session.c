@@ -1,5 +1,5 @@
-/* zk_session.c - a session and its connection: requests out, answers in, in their order; what keeps the session alive and proves
- * that it stands; going from server to server with it; and its end. */
+/* zk_session.c - a session and its connection: requests out, answers in, in their order; what keeps the session
+ * alive and proves that it stands; going from server to server with it; and its end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void wake_by(struct zk_session *session, int64_t at)
                 loop_set(session->net.loop, &session->timer, at); /* moving: cannot fail */
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
 
 static bool may_ask(const struct zk_session *session)
 {
@@ -143,7 +143,7 @@ void zk_forget(struct zk_session *session, struct zk_ask *ask)
         list_remove(&ask->listed);
 }
 
-/* ---- watches ----------------------------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------------------------- */
 
 void zk_watch_add(struct zk_session *session, struct zk_watch *watch)
 {
@@ -219,7 +219,7 @@ static void watches_lost(struct zk_session *session)
         }
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------------------------- */
 
 /* The session is not what we think it is: coming back tells. */
 static bool is_about_session(int error)
@@ -281,7 +281,7 @@ static void take_reply(struct zk_session *session, struct jute_in *in)
                 answer(session, &reply, in);
 }
 
-/* ---- the greeting ------------------------------------------------------------------------------------------------ */
+/* ---- the greeting ---------------------------------------------------------------------------------------------- */
 
 static void no_memory(struct zk_session *session)
 {
@@ -461,7 +461,7 @@ static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply
         }
 }
 
-/* ---- bytes in ---------------------------------------------------------------------------------------------------- */
+/* ---- bytes in -------------------------------------------------------------------------------------------------- */
 
 static bool listens(const struct zk_session *session)
 {
@@ -549,7 +549,7 @@ static void heard(struct net *net, const char *data, size_t size)
         }
 }
 
-/* ---- losing it, and coming back ---------------------------------------------------------------------------------- */
+/* ---- losing it, and coming back -------------------------------------------------------------------------------- */
 
 static void answers_lost(struct zk_session *session)
 {
@@ -659,7 +659,7 @@ static void connect_again(struct timer *timer)
                 tell_down(session, false);
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------------------------ */
 
 static void session_free(struct zk_session *session)
 {
@@ -735,8 +735,8 @@ static bool is_idle(const struct zk_session *session)
                now_of(session) - session->used_at >= session->zk->idle;
 }
 
-/* Until when the first answer, or the greeting, should be there; NEVER: nothing is expected. While others are answered its turn
- * will come: of ten thousand that were sent together the last takes its time. */
+/* Until when the first answer, or the greeting, should be there; NEVER: nothing is expected. While others are
+ * answered its turn will come: of ten thousand that were sent together the last takes its time. */
 static int64_t expected_by(const struct zk_session *session)
 {
         int64_t since;
@@ -806,7 +806,7 @@ static void session_due(struct timer *timer)
         wake_by(session, next_look(session, now));
 }
 
-/* ---- sessions as a whole ----------------------------------------------------------------------------------------- */
+/* ---- sessions as a whole --------------------------------------------------------------------------------------- */
 
 static struct zk_session *session_new(struct zk *zk, int64_t wanted_ms, enum zk_session_kind kind)
 {

@@ -1,9 +1,10 @@
 /* zk_wait.c - claims that wait: who is before them, what they watch, and what wakes them.
  *
- * A claim waits for one node only, the last that stands in its way. If that is one of this client's own claims nothing is watched
- * at all: the client itself knows when it gives it back, and then lets the next one in while the delete is still under way. Nobody
- * else can come between: whoever waits outside is behind both. If not, its own node is watched too, and first: events come in the
- * order of the changes, so that when the one before goes and its own node was not told to be gone, it is there. */
+ * A claim waits for one node only, the last that stands in its way. If that is one of this client's own claims
+ * nothing is watched at all: the client itself knows when it gives it back, and then lets the next one in while
+ * the delete is still under way. Nobody else can come between: whoever waits outside is behind both. If not, its
+ * own node is watched too, and first: events come in the order of the changes, so that when the one before goes
+ * and its own node was not told to be gone, it is there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 enum { SPARES_KEPT = 64 };
 
-/* ---- what a claim needs until it is held ------------------------------------------------------------------------- */
+/* ---- what a claim needs until it is held ----------------------------------------------------------------------- */
 
 int zk_wait_begin(struct zk_part *part)
 {
@@ -108,7 +109,7 @@ void zk_waits_free(struct zk *zk)
         zk->spare_wait_count = 0;
 }
 
-/* ---- behind our own ---------------------------------------------------------------------------------------------- */
+/* ---- behind our own -------------------------------------------------------------------------------------------- */
 
 static void follow(struct zk_part *part, struct zk_part *other)
 {
@@ -284,7 +285,7 @@ void zk_wait_tell_held(struct zk_part *part)
         }
 }
 
-/* ---- watching others --------------------------------------------------------------------------------------------- */
+/* ---- watching others ------------------------------------------------------------------------------------------- */
 
 /* Its node is not there any more: somebody deleted it. One that waits gets a new one, at the end of the line. */
 static void own_gone(struct zk_part *part)
@@ -488,7 +489,7 @@ static void watch_other(struct zk_part *part, struct jute_text child, bool prove
         send_watches(part, child.length ? ZK_GET_DATA : ZK_GET_CHILDREN2);
 }
 
-/* ---- the line ---------------------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------------------------- */
 
 struct view {
         struct jute_in children;  /* from their count on */
@@ -604,8 +605,8 @@ static void wait_for(struct zk_part *part, const struct view *view, size_t place
         }
 }
 
-/* A limited lock is full. The first who waits hears of every change of the line; the others wait until the one before them holds
- * the lock, and says so in its node, or leaves. Only limited claims of ours say so. */
+/* A limited lock is full. The first who waits hears of every change of the line; the others wait until the one
+ * before them holds the lock, and says so in its node, or leaves. Only limited claims of ours say so. */
 static void wait_for_any(struct zk_part *part, const struct view *view, bool next)
 {
         if (next || part->zk->earlier[view->earlier - 1].limit == 0)
