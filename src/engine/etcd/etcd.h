@@ -8,6 +8,7 @@
  *   etcd_term.c     leases of the store, kept alive on one stream
  *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
  *   etcd_door.c     who enters a line first
+ *   etcd_sweep.c    deletes, many at once
  *   etcd_wait.c     claims that wait: for one of our own, or for a key to be deleted
  *   etcd_delay.c    lock-delay: markers beside the line
  *   etcd_news.c     the mailbox: broken, asked
@@ -310,6 +311,8 @@ struct etcd_part {
         bool cancelled;             /* when the answer is there */
         bool renewing;              /* told at the next keep-alive */
         bool again;                 /* its key was there and went: its marker may still be there */
+        bool swept;                 /* its key is being deleted together with others (etcd_sweep.c) */
+        bool plain;                 /* it is deleted without history: there was no room for it */
         bool crowded;               /* it enters together with others like it (etcd_door.c) */
         bool brief;                 /* it enters behind one of our own, without a look */
         bool seen;                  /* its key, by a look that is being read */
@@ -343,8 +346,9 @@ void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuse
 void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
 void ghost_of_key(struct etcd *etcd, const char *key, size_t length);  /* deletes it in the background */
 void claims_free(struct etcd *etcd);
-void claim_enter(struct etcd_part *part);                          /* sends it into the line */
-void claim_entered(struct etcd_part *part);                        /* it stands behind others of ours */
+void claim_enter(struct etcd_part *part);   /* sends it into the line */
+void claim_entered(struct etcd_part *part); /* it stands behind others of ours */
+void claim_deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why); /* count -1: not known */
 void claim_rename(struct etcd_part *one, struct etcd_part *other); /* they change keys: their uids and orders */
 
 /* etcd_door.c: claims of ours on one name enter in the order in which they came. */
@@ -363,6 +367,10 @@ struct etcd_txn;
 struct sight_room { /* for the keys of a sight, on the stack of who writes it */
         char line[ETCD_KEY_MAX], line_end[ETCD_KEY_MAX], markers[ETCD_KEY_MAX], markers_end[ETCD_KEY_MAX];
 };
+enum { HEIRS_MAX = 24 };
+struct heirs_room {
+        char keys[HEIRS_MAX][ETCD_KEY_MAX], markers[ETCD_KEY_MAX], markers_end[ETCD_KEY_MAX];
+};
 /* Adds to a transaction what a claim must see: the line, or the end of it up to the claim's own key, and the markers.
  * up_to: create_revision, 0: all. */
 void sight_write(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room, bool whole,
@@ -379,10 +387,26 @@ void wait_step_aside(struct etcd_part *part);      /* it will never hold: those 
 void waits_free(struct etcd *etcd);
 /* One of ours that is next when a held one is released is looked for in the release itself: one request for both. */
 bool wait_has_heir(const struct etcd_part *part);
-void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room);
+/* Grants the next at once if its key was seen a moment ago. */
+void wait_pass_on(struct etcd_part *part);
+void wait_write_heirs(struct etcd_txn *txn, const struct etcd_part *part, struct heirs_room *room);
 /* first: the number of the first answer that is about the heir, if it was asked for. */
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
+
+/* ---- deletes, many at once (etcd_sweep.c) ----------------------------------------------------------------------------- */
+
+enum { SWEEP_MAX = 64 };
+struct etcd_sweep {
+        struct etcd_ask ask;
+        struct list waiting; /* by ask.listed of the parts */
+        size_t count;
+        struct etcd_part *parts[SWEEP_MAX];  /* under way; NULL: gone meanwhile */
+        char room[SWEEP_MAX * ETCD_KEY_MAX]; /* for their keys */
+};
+void sweep_init(struct etcd *etcd);
+void sweep_add(struct etcd_part *part);    /* deletes its key, and nothing else: claim_deleted is told */
+void sweep_remove(struct etcd_part *part); /* it shall not be told; also of one that was not added */
 
 /* ---- lock-delay (etcd_delay.c) -------------------------------------------------------------------------------------- */
 
@@ -477,11 +501,12 @@ struct etcd {
         uint64_t run_from, run_to; /* all revisions between them were made by this client: see etcd_wrote */
         uint64_t judged_at;        /* the revision of the sight that is being judged */
         struct list waits;         /* struct etcd_wait, all */
-        struct etcd_door *doors;   /* etcd_door.c */
-        struct list ghosts;        /* etcd_claim.c */
-        struct list markers;       /* etcd_delay.c */
-        struct etcd_news *news;    /* etcd_news.c; NULL: no mailbox yet */
-        struct past past;          /* etcd_past.c */
+        struct etcd_sweep sweep;
+        struct etcd_door *doors; /* etcd_door.c */
+        struct list ghosts;      /* etcd_claim.c */
+        struct list markers;     /* etcd_delay.c */
+        struct etcd_news *news;  /* etcd_news.c; NULL: no mailbox yet */
+        struct past past;        /* etcd_past.c */
         struct etcd_history *history_state;
         struct list questions;    /* etcd_inspect.c */
         struct list examinations; /* etcd_examine.c */

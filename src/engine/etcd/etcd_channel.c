@@ -418,8 +418,9 @@ static void look_at_clock(struct timer *timer)
 static void write_authenticate(struct etcd_ask *ask, struct grpc_out *out)
 {
         const struct etcd_channel *channel = container_of(ask, struct etcd_channel, authenticate);
-        Pb__AuthenticateRequest request = PB__AUTHENTICATE_REQUEST__INIT;
+        Pb__AuthenticateRequest request;
 
+        pb__authenticate_request__init(&request);
         request.name = channel->etcd->user;
         if (channel->etcd->password)
                 request.password = channel->etcd->password;

@@ -78,6 +78,7 @@ void claim_forget(struct etcd_part *part)
         if (!part->known)
                 return;
         part->known = false;
+        sweep_remove(part);
         channel_forget(channel_of(part), &part->ask);
         door_leave(part);
         wait_end(part);
@@ -254,22 +255,13 @@ static bool takes_marker(const struct etcd_part *part)
         return part->marker || part->claim->detached;
 }
 
-static void write_delete(struct etcd_ask *ask, struct grpc_out *out)
-{
-        Pb__DeleteRangeRequest request = PB__DELETE_RANGE_REQUEST__INIT;
-        char key[ETCD_KEY_MAX];
-
-        request.key = bytes_of(key, key_of_claim(part_of_ask(ask), key));
-        grpc_write(out, &request.base);
-}
-
 /* If the key is not there any more, somebody else saw to it that it went, and to the marker. */
 static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
 {
         const struct etcd_part *part = part_of_ask(ask);
-        const struct etcd_batch *batch = part->state == PART_RELEASING ? history_batch(part) : NULL;
+        const struct etcd_batch *batch = part->state == PART_RELEASING && !part->plain ? history_batch(part) : NULL;
         char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], past[ETCD_KEY_MAX];
-        struct sight_room room;
+        struct heirs_room room;
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
         struct etcd_txn txn;
 
@@ -279,7 +271,7 @@ static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
         if (takes_marker(part))
                 txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
         if (part->state == PART_RELEASING)
-                wait_write_heir(&txn, part, &room);
+                wait_write_heirs(&txn, part, &room);
         if (batch) {
                 memcpy(past, batch->key, batch->key_length);
                 txn_put(&txn, TXN_THEN, bytes_of(past, batch->key_length))->value = bytes_of(batch->text, batch->size);
@@ -317,8 +309,7 @@ static void released(struct etcd_part *part, int64_t count)
         end_release(part, ours ? PAWL_OK : count < 0 ? PAWL_IN_DOUBT : PAWL_LOST);
 }
 
-/* count: of keys; -1: not answered. */
-static void deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why)
+void claim_deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why)
 {
         if (part->state == PART_RELEASING)
                 released(part, count);
@@ -326,15 +317,7 @@ static void deleted(struct etcd_part *part, int64_t count, const struct pawl_why
                 left_line(part, count, why);
 }
 
-static void delete_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
-{
-        struct etcd_part *part = part_of_ask(ask);
-        const Pb__DeleteRangeResponse *reply = (const Pb__DeleteRangeResponse *)message;
-
-        if (reply)
-                etcd_wrote(part->etcd, revision_of(reply->header), reply->deleted > 0);
-        deleted(part, reply ? reply->deleted : -1, why);
-}
+static void send_delete(struct etcd_part *part);
 
 static void delete_more_answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
@@ -345,15 +328,14 @@ static void delete_more_answered(struct etcd_ask *ask, const ProtobufCMessage *m
                 etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
         if (reply && reply->succeeded && part->state == PART_RELEASING)
                 wait_inherit(part, reply, takes_marker(part) ? 2 : 1);
-        deleted(part, reply ? reply->succeeded : -1, why);
+        if (!reply && ask->status == GRPC_RESOURCE_EXHAUSTED && !part->plain) {
+                part->plain = true; /* a delete is done also where there is no room, but no history written */
+                send_delete(part);
+                return;
+        }
+        claim_deleted(part, reply ? reply->succeeded : -1, why);
 }
 
-static const struct etcd_method delete_method = {
-        .path = "/etcdserverpb.KV/DeleteRange",
-        .reply = &pb__delete_range_response__descriptor,
-        .write = write_delete,
-        .answered = delete_answered,
-};
 static const struct etcd_method delete_more_method = {
         .path = "/etcdserverpb.KV/Txn",
         .reply = &pb__txn_response__descriptor,
@@ -364,11 +346,14 @@ static const struct etcd_method delete_more_method = {
 /* Until it is confirmed, or the term is over and the key with it. */
 static void send_delete(struct etcd_part *part)
 {
-        bool more =
-                takes_marker(part) || (part->state == PART_RELEASING && (history_batch(part) || wait_has_heir(part)));
+        bool releases = part->state == PART_RELEASING;
 
+        if (!takes_marker(part) && !(releases && ((!part->plain && history_batch(part)) || wait_has_heir(part)))) {
+                sweep_add(part);
+                return;
+        }
         part->ask.patient = true;
-        channel_ask(channel_of(part), &part->ask, more ? &delete_more_method : &delete_method, NEVER);
+        channel_ask(channel_of(part), &part->ask, &delete_more_method, NEVER);
 }
 
 void claim_leave(struct etcd_part *part, int code)
@@ -391,6 +376,7 @@ void claim_release(struct engine *engine, struct claim *claim)
         part->renewing = false;
         part->state = PART_RELEASING;
         history_leaving(part, how_it_ends(part));
+        wait_pass_on(part);
         send_delete(part);
 }
 
@@ -636,8 +622,9 @@ void claim_acquire(struct engine *engine, struct claim *claim)
 
 void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive)
 {
-        bool sent = part->ask.tries > 0;
+        bool sent = part->ask.tries > 0 || part->swept;
 
+        sweep_remove(part);
         channel_forget(channel_of(part), &part->ask);
         door_leave(part);
         if (part->state == PART_HELD) {

@@ -7,7 +7,7 @@
 
 #include "etcd.h"
 
-enum { DOORS = 512, CROWD_MAX = 64 };
+enum { DOORS = 512, CROWD_MAX = 256 };
 
 struct etcd_crowd {
         size_t count, unanswered;

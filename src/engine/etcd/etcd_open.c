@@ -187,6 +187,7 @@ static int etcd_open(struct engine *engine, const struct url *url, struct pawl_w
         list_init(&etcd->questions);
         list_init(&etcd->examinations);
         past_init(&etcd->past);
+        sweep_init(etcd);
         code = read_url(etcd, url, why);
         if (code != PAWL_OK)
                 return code;

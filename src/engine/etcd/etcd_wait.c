@@ -16,6 +16,7 @@ enum look {
         LOOK_WHOLE
 };
 enum { SEEN_OF_LAST = 3 };
+#define CERTAIN_FOR (100 * MS)
 
 struct etcd_line {
         struct link link;  /* in etcd->lines, by name */
@@ -34,8 +35,9 @@ struct etcd_wait {
         struct etcd_watch watch;
         char *key; /* whose end it waits for */
         size_t key_length;
-        size_t missing;   /* LIMITED: so many must go before it is worth a look */
-        uint64_t seen_at; /* the revision of the last look */
+        size_t missing;        /* LIMITED: so many must go before it is worth a look */
+        uint64_t seen_at;      /* the revision of the last look */
+        int64_t certain_until; /* its key was seen, together with the end of one before it */
         bool limited;
         bool marker;  /* the key is a marker's */
         bool nearest; /* nobody stands between the blocker and it */
@@ -644,11 +646,17 @@ void wait_look(struct etcd_part *part)
 
 /* ---- the heir: one of our own that is next, found in the release itself --------------------------------------------------------------- */
 
+/* Nothing else is to be thought of when the one before it is given back. */
+static bool is_simple(const struct etcd_part *part)
+{
+        return is_exclusive(part) && !part->claim->delay && !part->claim->detached;
+}
+
 static struct etcd_part *heir_of(const struct etcd_part *part)
 {
         const struct etcd_wait *wait = part->behind;
 
-        if (!wait || wait->beside || !wait->nearest || !is_exclusive(part) || !is_exclusive(wait->part))
+        if (!wait || wait->beside || !wait->nearest || !is_simple(part) || !is_simple(wait->part))
                 return NULL;
         return wait->part;
 }
@@ -658,31 +666,53 @@ bool wait_has_heir(const struct etcd_part *part)
         return heir_of(part) != NULL;
 }
 
-void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room)
+/* The next ones of our own, as far as they follow one another: what is seen of them serves the next releases too. */
+void wait_write_heirs(struct etcd_txn *txn, const struct etcd_part *part, struct heirs_room *room)
 {
         const struct claim *claim = part->claim;
         const struct etcd_part *heir = heir_of(part);
         Pb__RangeRequest *range;
-        size_t length;
+        size_t length = key_of_markers(part->etcd, claim->name, claim->name_length, room->markers);
 
         if (!heir)
                 return;
-        txn_range(txn, TXN_THEN, bytes_of(room->line, key_of_claim(heir, room->line)))->keys_only = true;
-        length = key_of_markers(part->etcd, claim->name, claim->name_length, room->markers);
         range = txn_range(txn, TXN_THEN, bytes_of(room->markers, length));
         range->range_end = bytes_of(room->markers_end, key_after_prefix(room->markers, length, room->markers_end));
         range->keys_only = true;
+        for (size_t i = 0; heir && i < HEIRS_MAX; i++, heir = heir_of(heir))
+                txn_range(txn, TXN_THEN, bytes_of(room->keys[i], key_of_claim(heir, room->keys[i])))->keys_only = true;
+}
+
+static bool is_seen(const struct etcd_part *heir, const Pb__RangeResponse *own)
+{
+        return heir && heir->term && own && own->n_kvs == 1 && is_own(heir, own->kvs[0]);
 }
 
 /* Whatever is not as it was when it was written makes it look by itself. */
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first)
 {
-        struct etcd_part *heir = heir_of(part);
-        const Pb__RangeResponse *own = txn_range_told(reply, first), *markers = txn_range_told(reply, first + 1);
+        struct etcd_part *heir = heir_of(part), *next;
+        const Pb__RangeResponse *markers = txn_range_told(reply, first);
 
-        if (heir && heir->term && own && own->n_kvs == 1 && is_own(heir, own->kvs[0]) && markers &&
-            !has_markers(heir, markers))
-                claim_grant(heir, part->ask.sent_at);
+        if (!markers || markers->n_kvs > 0 || !is_seen(heir, txn_range_told(reply, first + 1)))
+                return;
+        next = heir_of(heir);
+        for (size_t i = 2; i <= HEIRS_MAX && is_seen(next, txn_range_told(reply, first + i)); i++) {
+                next->wait->certain_until = part->ask.sent_at + CERTAIN_FOR;
+                next = heir_of(next);
+        }
+        claim_grant(heir, part->ask.sent_at);
+}
+
+/* Between two of our own no request is needed: nobody else can come between them, and that the next one's key was there a
+ * moment ago was seen. */
+void wait_pass_on(struct etcd_part *part)
+{
+        struct etcd_part *heir = heir_of(part);
+        int64_t now = etcd_now(part->etcd);
+
+        if (!part->claim->lost && heir && heir->term && now < heir->wait->certain_until)
+                claim_grant(heir, now);
 }
 
 /* ---- there is no store -------------------------------------------------------------------------------------------------------------- */
