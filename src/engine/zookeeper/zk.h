@@ -94,10 +94,13 @@ void zk_watch_remove(struct zk_session *session, struct zk_watch *watch); /* als
 
 /* ---- sessions -------------------------------------------------------------------------------------------------- */
 
-/*   DOWN --> CONNECTING --> GREETING --> CONNECTED     GREETING: the session is opened or taken up again, we authenticate, and
- *     ^           |            |            |            the namespace's number is read
+/*   DOWN --> CONNECTING --> GREETING --> CONNECTED
+ *     ^           |            |            |
  *     '-----------+------------+------------'
- *                              '--> EXPIRED             the server has forgotten it: everything on it is gone; freed soon */
+ *                              '--> EXPIRED
+ *
+ * GREETING: the session is opened or taken up again, we authenticate, and the namespace's number is read. EXPIRED: the server
+ * has forgotten it, and everything on it is gone; freed when nobody uses it. */
 enum zk_session_state { ZK_DOWN, ZK_CONNECTING, ZK_GREETING, ZK_CONNECTED, ZK_EXPIRED };
 
 /* What a session is for. */
