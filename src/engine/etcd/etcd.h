@@ -367,10 +367,6 @@ struct etcd_txn;
 struct sight_room { /* for the keys of a sight, on the stack of who writes it */
         char line[ETCD_KEY_MAX], line_end[ETCD_KEY_MAX], markers[ETCD_KEY_MAX], markers_end[ETCD_KEY_MAX];
 };
-enum { HEIRS_MAX = 24 };
-struct heirs_room {
-        char keys[HEIRS_MAX][ETCD_KEY_MAX], markers[ETCD_KEY_MAX], markers_end[ETCD_KEY_MAX];
-};
 /* Adds to a transaction what a claim must see: the line, or the end of it up to the claim's own key, and the markers.
  * up_to: create_revision, 0: all. */
 void sight_write(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room, bool whole,
@@ -387,9 +383,7 @@ void wait_step_aside(struct etcd_part *part);      /* it will never hold: those 
 void waits_free(struct etcd *etcd);
 /* One of ours that is next when a held one is released is looked for in the release itself: one request for both. */
 bool wait_has_heir(const struct etcd_part *part);
-/* Grants the next at once if its key was seen a moment ago. */
-void wait_pass_on(struct etcd_part *part);
-void wait_write_heirs(struct etcd_txn *txn, const struct etcd_part *part, struct heirs_room *room);
+void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room);
 /* first: the number of the first answer that is about the heir, if it was asked for. */
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */

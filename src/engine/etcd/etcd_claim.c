@@ -261,7 +261,7 @@ static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
         const struct etcd_part *part = part_of_ask(ask);
         const struct etcd_batch *batch = part->state == PART_RELEASING && !part->plain ? history_batch(part) : NULL;
         char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], past[ETCD_KEY_MAX];
-        struct heirs_room room;
+        struct sight_room room;
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
         struct etcd_txn txn;
 
@@ -271,7 +271,7 @@ static void write_delete_more(struct etcd_ask *ask, struct grpc_out *out)
         if (takes_marker(part))
                 txn_delete(&txn, TXN_THEN, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)));
         if (part->state == PART_RELEASING)
-                wait_write_heirs(&txn, part, &room);
+                wait_write_heir(&txn, part, &room);
         if (batch) {
                 memcpy(past, batch->key, batch->key_length);
                 txn_put(&txn, TXN_THEN, bytes_of(past, batch->key_length))->value = bytes_of(batch->text, batch->size);
@@ -376,7 +376,6 @@ void claim_release(struct engine *engine, struct claim *claim)
         part->renewing = false;
         part->state = PART_RELEASING;
         history_leaving(part, how_it_ends(part));
-        wait_pass_on(part);
         send_delete(part);
 }
 

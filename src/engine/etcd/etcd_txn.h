@@ -8,7 +8,7 @@
 #include "etcd.h"
 
 enum txn_branch { TXN_THEN, TXN_ELSE, TXN_BRANCHES };
-enum { TXN_COMPARES = 3, TXN_OPS = HEIRS_MAX + 4 };
+enum { TXN_COMPARES = 3, TXN_OPS = 5 };
 
 struct etcd_op {
         Pb__RequestOp op;

@@ -16,7 +16,6 @@ enum look {
         LOOK_WHOLE
 };
 enum { SEEN_OF_LAST = 3 };
-#define CERTAIN_FOR (100 * MS)
 
 struct etcd_line {
         struct link link;  /* in etcd->lines, by name */
@@ -35,9 +34,8 @@ struct etcd_wait {
         struct etcd_watch watch;
         char *key; /* whose end it waits for */
         size_t key_length;
-        size_t missing;        /* LIMITED: so many must go before it is worth a look */
-        uint64_t seen_at;      /* the revision of the last look */
-        int64_t certain_until; /* its key was seen, together with the end of one before it */
+        size_t missing;   /* LIMITED: so many must go before it is worth a look */
+        uint64_t seen_at; /* the revision of the last look */
         bool limited;
         bool marker;  /* the key is a marker's */
         bool nearest; /* nobody stands between the blocker and it */
@@ -666,53 +664,31 @@ bool wait_has_heir(const struct etcd_part *part)
         return heir_of(part) != NULL;
 }
 
-/* The next ones of our own, as far as they follow one another: what is seen of them serves the next releases too. */
-void wait_write_heirs(struct etcd_txn *txn, const struct etcd_part *part, struct heirs_room *room)
+/* Behind the delete in the same transaction: if its key is there then, it is the first. */
+void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room)
 {
         const struct claim *claim = part->claim;
         const struct etcd_part *heir = heir_of(part);
         Pb__RangeRequest *range;
-        size_t length = key_of_markers(part->etcd, claim->name, claim->name_length, room->markers);
+        size_t length;
 
         if (!heir)
                 return;
+        txn_range(txn, TXN_THEN, bytes_of(room->line, key_of_claim(heir, room->line)))->keys_only = true;
+        length = key_of_markers(part->etcd, claim->name, claim->name_length, room->markers);
         range = txn_range(txn, TXN_THEN, bytes_of(room->markers, length));
         range->range_end = bytes_of(room->markers_end, key_after_prefix(room->markers, length, room->markers_end));
         range->keys_only = true;
-        for (size_t i = 0; heir && i < HEIRS_MAX; i++, heir = heir_of(heir))
-                txn_range(txn, TXN_THEN, bytes_of(room->keys[i], key_of_claim(heir, room->keys[i])))->keys_only = true;
-}
-
-static bool is_seen(const struct etcd_part *heir, const Pb__RangeResponse *own)
-{
-        return heir && heir->term && own && own->n_kvs == 1 && is_own(heir, own->kvs[0]);
 }
 
 /* Whatever is not as it was when it was written makes it look by itself. */
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first)
 {
-        struct etcd_part *heir = heir_of(part), *next;
-        const Pb__RangeResponse *markers = txn_range_told(reply, first);
-
-        if (!markers || markers->n_kvs > 0 || !is_seen(heir, txn_range_told(reply, first + 1)))
-                return;
-        next = heir_of(heir);
-        for (size_t i = 2; i <= HEIRS_MAX && is_seen(next, txn_range_told(reply, first + i)); i++) {
-                next->wait->certain_until = part->ask.sent_at + CERTAIN_FOR;
-                next = heir_of(next);
-        }
-        claim_grant(heir, part->ask.sent_at);
-}
-
-/* Between two of our own no request is needed: nobody else can come between them, and that the next one's key was there a
- * moment ago was seen. */
-void wait_pass_on(struct etcd_part *part)
-{
         struct etcd_part *heir = heir_of(part);
-        int64_t now = etcd_now(part->etcd);
+        const Pb__RangeResponse *own = txn_range_told(reply, first), *markers = txn_range_told(reply, first + 1);
 
-        if (!part->claim->lost && heir && heir->term && now < heir->wait->certain_until)
-                claim_grant(heir, now);
+        if (heir && heir->term && own && own->n_kvs == 1 && is_own(heir, own->kvs[0]) && markers && markers->n_kvs == 0)
+                claim_grant(heir, part->ask.sent_at);
 }
 
 /* ---- there is no store -------------------------------------------------------------------------------------------------------------- */
