@@ -28,7 +28,7 @@ struct net_secured {
         const struct net_target *target;
 };
 
-/* ---- reading the files -------------------------------------------------------------------------------------------- */
+/* ---- reading the files ------------------------------------------------------------------------------------------- */
 
 /* Takes the first error of the thread's queue, which is the cause, and empties it. */
 static unsigned long take_error(void)
@@ -194,7 +194,7 @@ void net_tls_close(struct net_tls *tls)
         free(tls);
 }
 
-/* ---- who it should be --------------------------------------------------------------------------------------------- */
+/* ---- who it should be -------------------------------------------------------------------------------------------- */
 
 /* NULL: a unix socket, and nobody said a name. */
 static const char *expected(const struct net_target *target)
@@ -278,7 +278,7 @@ void secured_close(struct net_secured *secured)
         free(secured);
 }
 
-/* ---- bytes of the socket ------------------------------------------------------------------------------------------ */
+/* ---- bytes of the socket ----------------------------------------------------------------------------------------- */
 
 int secured_put(struct net_secured *secured, const char *bytes, size_t size)
 {
@@ -312,7 +312,7 @@ void secured_sent(struct net_secured *secured, size_t size)
         }
 }
 
-/* ---- what went wrong ---------------------------------------------------------------------------------------------- */
+/* ---- what went wrong --------------------------------------------------------------------------------------------- */
 
 static bool is_not_tls(int reason)
 {
@@ -375,7 +375,7 @@ static int say_failed(const struct net_secured *secured, struct pawl_why *why)
         return why_set(why, PAWL_UNREACHABLE, "%s: TLS failed: %s", where, reason_of(error));
 }
 
-/* ---- speaking ----------------------------------------------------------------------------------------------------- */
+/* ---- speaking ---------------------------------------------------------------------------------------------------- */
 
 /* A server that does not know ALPN, or none of what we offered, says nothing. */
 static int check_protocol(const struct net_secured *secured, struct pawl_why *why)

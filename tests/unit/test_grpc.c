@@ -10,7 +10,7 @@
 #include "engine/etcd/grpc.h"
 #include "net_user.h"
 
-/* ---- somebody who asks --------------------------------------------------------------------------------------------- */
+/* ---- somebody who asks ------------------------------------------------------------------------------------------- */
 
 struct asker {
         struct grpc grpc; /* first */
@@ -163,7 +163,7 @@ static void ask_and_wait(struct question *question)
 static const char put_method[] = "/etcdserverpb.KV/Put";
 static const char range_method[] = "/etcdserverpb.KV/Range";
 
-/* ---- calls --------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 TEST(a_call_is_answered_with_a_message)
 {
@@ -306,7 +306,7 @@ TEST(a_lost_connection_answers_its_calls)
         end_asker(&asker);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 struct watcher {
         struct grpc_stream stream; /* first */
@@ -401,7 +401,7 @@ TEST(a_stream_ends_with_its_connection)
         end_asker(&asker);
 }
 
-/* ---- what is not gRPC ------------------------------------------------------------------------------------------------ */
+/* ---- what is not gRPC -------------------------------------------------------------------------------------------- */
 
 static void say_instead(const char *words, size_t size, const char *sentence)
 {

@@ -1,6 +1,6 @@
-/* etcd_break.c - break and ask. Both read the line, and then write to its holders: each key in one transaction with the mail
- * that tells its owner, if the key is still the one that was read. If it is not, the line is read again; who came to hold since
- * is left alone. */
+/* etcd_break.c - break and ask. Both read the line, and then write to its holders: each key in one transaction with
+ * the mail that tells its owner, if the key is still the one that was read. If it is not, the line is read again; who
+ * came to hold since is left alone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static const struct seen *holder(const struct question *question, size_t number)
         return &question->view.seen[question->view.lines[0].first + number];
 }
 
-/* ---- the transaction -------------------------------------------------------------------------------------------------------- */
+/* ---- the transaction --------------------------------------------------------------------------------------------- */
 
 static Pb__RequestOp *add_op(struct etcd_break *acting, Pb__RequestOp__RequestCase what)
 {
@@ -186,7 +186,7 @@ static const struct etcd_method act_method = {
         .answered = acted,
 };
 
-/* ---- one after the other -------------------------------------------------------------------------------------------------------- */
+/* ---- one after the other ----------------------------------------------------------------------------------------- */
 
 static void read_again(struct question *question)
 {
@@ -264,7 +264,7 @@ static void acted(struct etcd_ask *ask, const ProtobufCMessage *message, const s
                 question_finish(question, PAWL_OK, NULL);
 }
 
-/* ---- a lease for the lock-delay that a break leaves ---------------------------------------------------------------------------------- */
+/* ---- a lease for the lock-delay that a break leaves -------------------------------------------------------------- */
 
 static void write_grant(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -314,7 +314,7 @@ static bool needs_delay(struct question *question)
         return true;
 }
 
-/* ---- who is meant ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- who is meant ------------------------------------------------------------------------------------------------ */
 
 /* Those who came to hold since the first look are not; nor can a key be deleted that is longer than we know any. */
 static size_t count_meant(const struct question *question)

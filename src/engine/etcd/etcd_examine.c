@@ -30,7 +30,7 @@ static void finish(struct examination *examination, int code, const char *why)
 
 static void answered(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why);
 
-/* ---- what is asked, and what it tells ------------------------------------------------------------------------------------- */
+/* ---- what is asked, and what it tells ---------------------------------------------------------------------------- */
 
 static void write_status(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -207,7 +207,7 @@ static const struct step {
 
 enum { STEPS = sizeof(steps) / sizeof(*steps), PROBE_STEP = 5, UNPROBE_STEP = 6 };
 
-/* ---- one after the other ------------------------------------------------------------------------------------------------------ */
+/* ---- one after the other ----------------------------------------------------------------------------------------- */
 
 static void ask_step(struct examination *examination)
 {
@@ -284,7 +284,7 @@ void examine_free(struct etcd *etcd)
                 examination_free(list_first(&etcd->examinations, struct examination, listed));
 }
 
-/* ---- init ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- init -------------------------------------------------------------------------------------------------------- */
 
 /* The number that stands before tokens, if it is still what it was. */
 static void write_init(struct etcd_ask *ask, struct grpc_out *out)

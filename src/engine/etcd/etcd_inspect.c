@@ -5,7 +5,7 @@
 
 #include "etcd_inspect.h"
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------ */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static void question_free(struct question *question)
 {
@@ -55,7 +55,7 @@ struct question *question_new(struct engine *engine, struct inquiry *inquiry, bo
         return question;
 }
 
-/* ---- what is told ----------------------------------------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 /* Somebody else's key is shown as it is, as far as it can be printed. */
 static void describe_foreign(const struct seen *seen, char *owner, size_t size)
@@ -148,7 +148,7 @@ static void tell_delays(struct question *question)
         }
 }
 
-/* ---- list, show --------------------------------------------------------------------------------------------------------------- */
+/* ---- list, show -------------------------------------------------------------------------------------------------- */
 
 static void tell_page(struct question *question)
 {
@@ -187,7 +187,7 @@ static void inspect_show(struct engine *engine, struct inquiry *inquiry)
                 view_read(question);
 }
 
-/* ---- history -------------------------------------------------------------------------------------------------------------------- */
+/* ---- history ----------------------------------------------------------------------------------------------------- */
 
 static void write_history(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -302,7 +302,7 @@ static void inspect_history(struct engine *engine, struct inquiry *inquiry)
                 question_ask(question, &read_history);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static void inspect_forget(struct engine *engine, struct inquiry *inquiry)
 {

@@ -1,5 +1,5 @@
-/* etcd_inspect.h - between etcd_inspect.c, which answers whoever looks at the store, etcd_view.c, which reads lines, and
- * etcd_break.c, which acts on their holders. */
+/* etcd_inspect.h - between etcd_inspect.c, which answers whoever looks at the store, etcd_view.c, which reads lines,
+ * and etcd_break.c, which acts on their holders. */
 #ifndef PAWL_ETCD_INSPECT_H
 #define PAWL_ETCD_INSPECT_H
 
@@ -74,8 +74,8 @@ struct question *question_new(struct engine *engine, struct inquiry *inquiry, bo
 void question_finish(struct question *question, int code, const char *why);
 void question_ask(struct question *question, const struct etcd_method *method);
 
-/* etcd_view.c: reads the first page, or the next; then question->read is told, with whole lines only; a question that fails is
- * finished. */
+/* etcd_view.c: reads the first page, or the next; then question->read is told, with whole lines only; a question that
+ * fails is finished. */
 void view_read(struct question *question);
 /* Asks for the time that is left of the leases of holders and markers; then told is called. */
 void view_lefts(struct question *question, void (*told)(struct question *question));

@@ -9,7 +9,7 @@
 #include "../../base/quote.h"
 #include "etcd_examine.h"
 
-/* ---- telling ------------------------------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 static void tell(const struct examination *examination, enum pawl_severity severity, const char *mend,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -95,7 +95,7 @@ static const char *commands(struct examination *examination, const char *first, 
         return at < size ? mend : "";
 }
 
-/* ---- what it is ------------------------------------------------------------------------------------------------------------------ */
+/* ---- what it is -------------------------------------------------------------------------------------------------- */
 
 struct version {
         int major, minor, patch;
@@ -191,7 +191,7 @@ static void judge_leader(struct examination *examination)
                 tell(examination, PAWL_FINE, "", "it has a leader");
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- room -------------------------------------------------------------------------------------------------------- */
 
 #define DEFAULT_QUOTA (INT64_C(2) << 30)
 
@@ -240,7 +240,7 @@ static void judge_compaction(struct examination *examination)
              KEPT_REVISIONS);
 }
 
-/* ---- who may do what ------------------------------------------------------------------------------------------------------------------- */
+/* ---- who may do what --------------------------------------------------------------------------------------------- */
 
 static const char *allow(struct examination *examination)
 {
@@ -308,7 +308,7 @@ static void judge_sight(struct examination *examination)
         }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 void judge_all(struct examination *examination)
 {

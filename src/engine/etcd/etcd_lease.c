@@ -16,7 +16,7 @@ struct lease_word {
 
 static const char over[] = "the lease is over: it ran out, or was released or broken";
 
-/* ---- words ------------------------------------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static int word(struct engine *engine, const struct claim *claim, char *text, size_t size)
 {
@@ -76,7 +76,7 @@ static int read_word(struct engine *engine, const char *text, char *name, int64_
         return PAWL_OK;
 }
 
-/* ---- taking one up: for how long is it there, and is its key? ------------------------------------------------------------ */
+/* ---- taking one up: for how long is it there, and is its key? ---------------------------------------------------- */
 
 static struct etcd_part *part_of_ask(struct etcd_ask *ask)
 {

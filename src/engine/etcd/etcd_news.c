@@ -30,7 +30,7 @@ size_t key_of_mail(const struct etcd *etcd, uint64_t client, char *key)
         return key_of_ours(etcd, rest, key);
 }
 
-/* ---- deleting what was read ------------------------------------------------------------------------------------------- */
+/* ---- deleting what was read -------------------------------------------------------------------------------------- */
 
 static void write_clear(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -74,7 +74,7 @@ static void clear_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, 
                 clear(news);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool says(const Pb__KeyValue *mail, const char *word)
 {
@@ -143,7 +143,7 @@ static void read_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, c
         clear(news);
 }
 
-/* ---- listening ----------------------------------------------------------------------------------------------------------- */
+/* ---- listening --------------------------------------------------------------------------------------------------- */
 
 static size_t watched(const struct etcd_watch *watch, char *key)
 {

@@ -2,9 +2,9 @@
  *
  *   PREFIX .pawl/past/ <unix time in ms, hex> - <client> - <a random number>
  *
- * A client writes at once while it has little to tell, and once a second if it has much. An end goes with the release itself,
- * in one transaction, if it is time to write: who exits right after a release has told all. The oldest batches are deleted by
- * whoever sees too many. */
+ * A client writes at once while it has little to tell, and once a second if it has much. An end goes with the release
+ * itself, in one transaction, if it is time to write: who exits right after a release has told all. The oldest
+ * batches are deleted by whoever sees too many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ int64_t etcd_unix_ms(void)
         return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 static size_t key_of_past(const struct etcd *etcd, char *key, char *end, size_t *end_length)
 {
@@ -148,7 +148,7 @@ static const struct etcd_method delete_oldest = {
         .answered = delete_answered,
 };
 
-/* ---- when ------------------------------------------------------------------------------------------------------------ */
+/* ---- when -------------------------------------------------------------------------------------------------------- */
 
 static void batch_free(struct etcd_batch *batch)
 {
@@ -211,7 +211,7 @@ static void due(struct timer *timer)
         write_soon(container_of(timer, struct etcd_history, timer));
 }
 
-/* ---- what is answered -------------------------------------------------------------------------------------------------- */
+/* ---- what is answered -------------------------------------------------------------------------------------------- */
 
 static void trim(struct etcd_history *history, const Pb__TxnResponse *told)
 {
@@ -290,7 +290,7 @@ bool history_settle(struct etcd *etcd, struct etcd_settling *settling)
         return false;
 }
 
-/* ---- what is remembered -------------------------------------------------------------------------------------------------- */
+/* ---- what is remembered ------------------------------------------------------------------------------------------ */
 
 static struct etcd_history *history_of(struct etcd *etcd)
 {

@@ -33,7 +33,7 @@ void view_free(struct view *view)
         *view = (struct view){0};
 }
 
-/* ---- what is read ------------------------------------------------------------------------------------------------------ */
+/* ---- what is read ------------------------------------------------------------------------------------------------ */
 
 static struct seen_line *line_for(struct view *view, const char *name)
 {
@@ -102,7 +102,7 @@ static bool take_marker(struct question *question, const Pb__KeyValue *kv)
         return true;
 }
 
-/* ---- who holds ----------------------------------------------------------------------------------------------------------- */
+/* ---- who holds --------------------------------------------------------------------------------------------------- */
 
 static int by_order(const void *a, const void *b)
 {
@@ -154,7 +154,7 @@ static bool judge(struct view *view, struct seen_line *line)
         return true;
 }
 
-/* ---- pages ------------------------------------------------------------------------------------------------------------------ */
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 static void begin(struct question *question)
 {
@@ -291,7 +291,7 @@ void view_next(struct view *view)
                 view->lines[0].first = 0;
 }
 
-/* ---- what is left of leases ---------------------------------------------------------------------------------------------------- */
+/* ---- what is left of leases -------------------------------------------------------------------------------------- */
 
 static struct seen_left *left_of(const struct view *view, int64_t lease)
 {

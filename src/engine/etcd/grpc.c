@@ -1,5 +1,5 @@
-/* grpc.c - calls and streams on one HTTP/2 connection. nghttp2's callbacks only note what came; when it has taken all of what
- * was heard, tell() tells it: so whoever is told may ask, forget, and close. */
+/* grpc.c - calls and streams on one HTTP/2 connection. nghttp2's callbacks only note what came; when it has taken all
+ * of what was heard, tell() tells it: so whoever is told may ask, forget, and close. */
 #include "grpc.h"
 
 #include <limits.h>
@@ -66,7 +66,7 @@ static struct grpc *grpc_of(struct net *net)
         return (struct grpc *)(void *)net;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Room for size more bytes. False: no memory. */
 static bool make_room(struct buffer *buffer, size_t size)
@@ -222,7 +222,7 @@ static void flows_free(struct list *list)
         }
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static void no_memory(struct grpc *grpc)
 {
@@ -346,7 +346,7 @@ static ssize_t write_data(nghttp2_session *session, int32_t id, uint8_t *frame, 
         return take_out(&flow->out, frame, room);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 enum { HEADERS = 8 };
 
@@ -507,7 +507,7 @@ void grpc_end(struct grpc *grpc, struct grpc_stream *stream)
                 flow_free(flow);
 }
 
-/* ---- what came ---------------------------------------------------------------------------------------------------- */
+/* ---- what came --------------------------------------------------------------------------------------------------- */
 
 static struct grpc_flow *flow_of(nghttp2_session *session, int32_t id)
 {
@@ -658,7 +658,7 @@ static int on_closed(nghttp2_session *session, int32_t id, uint32_t error, void 
         return 0;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------------ */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 static size_t size_of_first(const struct buffer *in)
 {
@@ -813,7 +813,7 @@ static bool tell_lost(struct grpc *grpc, struct list *flows, const struct pawl_w
         return true;
 }
 
-/* ---- the connection ----------------------------------------------------------------------------------------------- */
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
 
 static void tell_up(struct grpc *grpc)
 {
@@ -839,8 +839,8 @@ static void look_if_over(struct grpc *grpc)
                          grpc->authority, net->target->tls ? "" : ", without TLS");
 }
 
-/* A server measures the connection with a PING beside nearly every answer. The acknowledgement goes with the next request: a
- * write of its own would cost as much as that. But what came alone is answered at once. */
+/* A server measures the connection with a PING beside nearly every answer. The acknowledgement goes with the next
+ * request: a write of its own would cost as much as that. But what came alone is answered at once. */
 static bool can_wait(const struct grpc *grpc)
 {
         return grpc->served && !grpc->submitted && grpc->unanswered < HELD_BACK && !grpc->leaving &&
@@ -947,7 +947,7 @@ static void down(struct net *net, const struct pawl_why *why)
                 grpc->events->down(grpc, why);
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 /* Answers the calls that are overdue. Returns when the next one will be. */
 static int64_t find_overdue(struct grpc *grpc, int64_t now)
@@ -1016,7 +1016,7 @@ static void due(struct timer *timer)
         catch_up(grpc);
 }
 
-/* ---- from outside ------------------------------------------------------------------------------------------------- */
+/* ---- from outside ------------------------------------------------------------------------------------------------ */
 
 static const struct net_events events = {.up = up, .heard = heard, .down = down};
 

@@ -1,10 +1,10 @@
-/* grpc.h - gRPC on one HTTP/2 connection: calls with one message each way, and two-way streams of them. It knows nothing of
- * etcd; nghttp2 makes the frames, src/net carries the bytes.
+/* grpc.h - gRPC on one HTTP/2 connection: calls with one message each way, and two-way streams of them. It knows
+ * nothing of etcd; nghttp2 makes the frames, src/net carries the bytes.
  *
  *   DOWN --grpc_connect--> (net, TLS, the server's SETTINGS) --> up --> (calls, streams)* --> down
  *
- * Events are told as net.h tells them: never inside the call that caused them. A call may be asked, and a stream be opened,
- * in any of them. */
+ * Events are told as net.h tells them: never inside the call that caused them. A call may be asked, and a stream be
+ * opened, in any of them. */
 #ifndef PAWL_GRPC_H
 #define PAWL_GRPC_H
 
@@ -64,7 +64,8 @@ struct grpc_out;  /* where a message is written */
 /* One call, in the asker's memory, which is kept until it was answered. The asker sets what stands above the line. */
 struct grpc_call {
         const char *method; /* "/etcdserverpb.KV/Txn"; a literal */
-        /* Writes the message by one grpc_write. Called once, when there is room in the connection: perhaps in a later turn. */
+        /* Writes the message by one grpc_write. Called once, when there is room in the connection: perhaps in a later
+         * turn. */
         void (*write)(struct grpc_call *call, struct grpc_out *out);
         /* Exactly once for each grpc_ask that was PAWL_OK. */
         void (*answered)(struct grpc_call *call, const struct grpc_answer *answer);
@@ -105,7 +106,8 @@ void grpc_end(struct grpc *grpc, struct grpc_stream *stream);
 struct grpc_events {
         /* Connected, and the server speaks HTTP/2. */
         void (*up)(struct grpc *grpc);
-        /* It is DOWN, as net.h says; every call was answered and every stream ended before. grpc_connect may be called. */
+        /* It is DOWN, as net.h says; every call was answered and every stream ended before. grpc_connect may be
+         * called. */
         void (*down)(struct grpc *grpc, const struct pawl_why *why);
 };
 
