@@ -227,6 +227,7 @@ struct zk_part {
         struct zk_wait *wait;
         struct zk_delay *delay;
         int32_t number; /* of its node in the line */
+        int32_t heir;   /* releasing: the number of the follower that is asked about in the same flight */
         int16_t error;  /* what the first answer of a flight said */
         int16_t code;   /* cancelling: what it is refused with */
         uint8_t state;  /* enum zk_claim_state */
@@ -236,6 +237,8 @@ struct zk_part {
         bool made : 1;      /* its node was made, and its number is known */
         bool doubtful : 1;  /* a flight of it was lost: its node may be there, or not */
         bool cancelled : 1; /* when the answer is there */
+        bool heired : 1;    /* releasing: there is an heir */
+        bool inherits : 1;  /* and its node is there */
         bool again : 1;     /* the marker was not there: delete the node alone */
         bool seen : 1;      /* by the check that is under way */
 };
@@ -299,14 +302,14 @@ bool zk_wait_behind_ours(struct zk_part *part);
 /* Its node was made: is it right behind the one it was put behind? Then it waits for that one, and nothing has to
  * be looked at. */
 bool zk_wait_is_next(struct zk_part *part);
-/* The claim's node is gone from the line, or will be: its followers look. */
-void zk_followers_told(struct zk_part *part);
+/* The claim's node is gone from the line. clean: it held the lock and gave it back. */
+void zk_followers_told(struct zk_part *part, bool clean);
 /* Writes the request that writes into its node that it holds: one flight, or a part of one. */
 void zk_put_held(struct zk_part *part, struct jute_out *out);
 /* A limited claim holds: those who wait for that are told. */
 void zk_wait_tell_held(struct zk_part *part);
-/* A lock is given back: those of us who are next hold it. */
-void zk_wait_hand_over(struct zk_part *part);
+/* The one that inherits the lock if this one is given back, or NULL. */
+struct zk_part *zk_wait_heir(const struct zk_part *part);
 void zk_waits_free(struct zk *zk);
 
 /* zk_claim.c: makes a node; looks at the line; it is the holder; it does not want the lock any more: the node is

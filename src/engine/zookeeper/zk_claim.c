@@ -66,7 +66,7 @@ void zk_claim_forget(struct zk_part *part)
 
         if (!part->known)
                 return;
-        zk_followers_told(part);
+        zk_followers_told(part, false);
         zk_wait_end(part);
         if (part->delay)
                 zk_delay_end(part, false);
@@ -162,7 +162,7 @@ static void end_release(struct zk_part *part, int code)
 
         if (part->zk->history && code == PAWL_OK)
                 zk_past_note(part->zk, part, part->claim->lost ? PAWL_HOW_EXPIRED : PAWL_HOW_RELEASED);
-        zk_followers_told(part);
+        zk_followers_told(part, part->error == ZK_OK && code == PAWL_OK);
         zk_claim_forget(part);
         host->events->released(host->core, part->claim, code);
 }
@@ -510,7 +510,7 @@ void zk_claim_ask(struct zk_part *part)
         size_t length;
         bool alone;
 
-        zk_followers_told(part); /* its place will be another one */
+        zk_followers_told(part, false); /* its place will be another one */
         if (zk_wait_begin(part) != PAWL_OK) {
                 zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
                 return;
@@ -866,6 +866,18 @@ static void node_deleted(struct zk_part *part, int error, struct jute_in *reply)
                 part->again = true;
 }
 
+/* The answer to what was asked about the heir: is its node there, on its session? */
+static void heir_seen(struct zk_part *part, int error, struct jute_in *reply)
+{
+        const struct zk_part *heir = zk_wait_heir(part);
+        struct zk_stat stat;
+
+        if (error != ZK_OK || !heir || heir->number != part->heir)
+                return;
+        jute_get_stat(reply, &stat);
+        part->inherits = !reply->bad && stat.owner == heir->session->id;
+}
+
 static void release_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_part *part = part_of_ask(ask);
@@ -875,7 +887,12 @@ static void release_answered(struct zk_ask *ask, int error, struct jute_in *repl
                 zk_claim_park(part, ZK_RELEASING);
                 return;
         }
-        node_deleted(part, error, reply);
+        if (part->heired && !ask->left)
+                heir_seen(part, error, reply);
+        else
+                node_deleted(part, error, reply);
+        if (ask->left)
+                return;
         if (part->again) {
                 part->again = false;
                 zk_delay_end(part, true);
@@ -905,18 +922,30 @@ static void put_delete(struct zk_part *part, struct jute_out *out)
         jute_end_ops(out);
 }
 
+/* Who of us is next is asked about in the same flight: if its node is there it holds the lock, without another
+ * round trip. Not if this one has a lock-delay: it may have been broken. */
 static void send_release(struct zk_part *part)
 {
+        struct zk_session *session = part->session;
+        const struct zk_part *heir = part->claim->lost || part->claim->delay ? NULL : zk_wait_heir(part);
         struct jute_out *out;
+        char path[ZK_PATH_MAX];
 
         part->state = ZK_RELEASING;
+        part->inherits = false;
+        part->heired = heir != NULL;
         part->ask.answered = release_answered;
-        out = zk_begin(part->session, &part->ask, 2 * ZK_REQUEST_ROOM);
+        out = zk_begin(session, &part->ask, 3 * ZK_REQUEST_ROOM);
         put_delete(part, out);
-        sent(part, zk_send(part->session), ZK_RELEASING);
+        if (heir) {
+                part->heir = heir->number;
+                zk_path_of_part(heir, path);
+                zk_request(session, ZK_EXISTS);
+                jute_put_path_watch(out, path, false);
+        }
+        sent(part, zk_send(session), ZK_RELEASING);
 }
 
-/* With a lock-delay nobody is let in before the store has said that it was given back: it may have been broken. */
 void zk_claim_release(struct engine *engine, struct claim *claim)
 {
         struct zk *zk = zk_of(engine);
@@ -924,12 +953,9 @@ void zk_claim_release(struct engine *engine, struct claim *claim)
 
         list_remove(&part->listed); /* of the renewals */
         zk_forget(part->session, &part->ask);
-        list_init(&part->ask.listed);
         zk_wait_end(part);
         part->until = zk_now(zk) + (claim->ttl < zk->timeout ? claim->ttl : zk->timeout);
         send_release(part);
-        if (!claim->lost && !claim->delay)
-                zk_wait_hand_over(part);
 }
 
 /* ---- the sessions come and go ---------------------------------------------------------------------------------- */
@@ -996,7 +1022,7 @@ static void start_over(struct zk_part *part)
 {
         const struct claim *claim = part->claim;
 
-        zk_followers_told(part);
+        zk_followers_told(part, false);
         zk_wait_end(part);
         if (part->delay)
                 zk_delay_cancel(part);

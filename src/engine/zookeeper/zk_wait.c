@@ -1,10 +1,9 @@
 /* zk_wait.c - claims that wait: who is before them, what they watch, and what wakes them.
  *
  * A claim waits for one node only, the last that stands in its way. If that is one of this client's own claims
- * nothing is watched at all: the client itself knows when it gives it back, and then lets the next one in while
- * the delete is still under way. Nobody else can come between: whoever waits outside is behind both. If not, its
- * own node is watched too, and first: events come in the order of the changes, so that when the one before goes
- * and its own node was not told to be gone, it is there. */
+ * nothing is watched at all: the client itself knows when it has given it back, and asks in the same flight whether
+ * the node of the next is there. If not, its own node is watched too, and first: events come in the order of the
+ * changes, so that when the one before goes and its own node was not told to be gone, it is there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,39 +160,25 @@ bool zk_wait_is_next(struct zk_part *part)
         return false;
 }
 
-/* Who is next holds when this one is given back. Its session must stand well enough for a lease. */
-static struct zk_part *find_heir(const struct zk_part *part)
+struct zk_part *zk_wait_heir(const struct zk_part *part)
 {
         struct zk_part *heir;
-        int64_t ttl;
 
         if (list_empty(&part->followers) || part->claim->mode != PAWL_EXCLUSIVE)
                 return NULL;
         heir = list_first(&part->followers, struct zk_part, listed);
         if (heir->state != ZK_WAITING || heir->session->state != ZK_CONNECTED)
                 return NULL;
-        if (heir->claim->mode != PAWL_EXCLUSIVE && !heir->wait->proven)
-                return NULL;
-        ttl = heir->claim->ttl;
-        return zk_now(part->zk) - zk_counts_from(heir->session, ttl) < ttl / 2 ? heir : NULL;
+        return heir->claim->mode == PAWL_EXCLUSIVE || heir->wait->proven ? heir : NULL;
 }
 
-void zk_wait_hand_over(struct zk_part *part)
-{
-        struct zk_part *heir;
-
-        while ((heir = find_heir(part)) != NULL) {
-                stop_following(heir);
-                zk_claim_first(heir);
-        }
-}
-
-/* One that only waited, behind another of ours, leaves its followers to that one. */
+/* One that only waited, right behind another of ours, leaves its followers to that one. A shared one may have others
+ * between: they wait for an exclusive one, whoever is right before them. */
 static bool leave_to_other(struct zk_part *part)
 {
-        struct zk_part *other = part->wait && part->state == ZK_CANCELLING ? part->wait->behind : NULL;
+        struct zk_part *other = part->wait ? part->wait->behind : NULL;
 
-        if (!other)
+        if (!other || part->state != ZK_CANCELLING || part->claim->mode != PAWL_EXCLUSIVE)
                 return false;
         while (!list_empty(&part->followers)) {
                 struct zk_part *follower = list_first(&part->followers, struct zk_part, listed);
@@ -210,9 +195,10 @@ static bool leave_to_other(struct zk_part *part)
 }
 
 /* Those who are still asking look for themselves when they are answered. */
-void zk_followers_told(struct zk_part *part)
+void zk_followers_told(struct zk_part *part, bool clean)
 {
         struct list told;
+        bool inherits = clean && part->inherits;
 
         if (list_empty(&part->followers) || leave_to_other(part))
                 return;
@@ -224,7 +210,9 @@ void zk_followers_told(struct zk_part *part)
                 stop_following(follower);
                 if (follower->state != ZK_WAITING)
                         continue;
-                if (follower->session->state == ZK_CONNECTED)
+                if (inherits && follower->number == part->heir)
+                        zk_claim_first(follower);
+                else if (follower->session->state == ZK_CONNECTED)
                         zk_claim_look(follower);
                 else
                         zk_claim_park(follower, ZK_LOOKING);
