@@ -186,6 +186,20 @@ static void request_above(struct zk_session *session, struct jute_out *out)
         jute_put_create(out, path, "", 0, session->zk->acl, ZK_PERSISTENT);
 }
 
+/* One that is connected, of whatever kind: what is written does not hang on it. NULL: there is none. */
+static struct zk_session *find_connected(const struct zk *zk)
+{
+        struct zk_session *found = NULL;
+
+        for (struct list *at = zk->sessions.next; at != &zk->sessions; at = at->next) {
+                struct zk_session *session = container_of(at, struct zk_session, listed);
+
+                if (session->state == ZK_CONNECTED && (!found || session->kind == ZK_SHARED))
+                        found = session;
+        }
+        return found;
+}
+
 static void flush(struct zk_past *past)
 {
         struct zk_session *session;
@@ -197,7 +211,11 @@ static void flush(struct zk_past *past)
                 past->text = past_write(&past->past, &past->size);
                 past->writing = past->noted;
         }
-        session = past->text ? zk_any_session(past->zk) : NULL;
+        if (!past->text)
+                return;
+        session = find_connected(past->zk);
+        if (!session)
+                session = zk_any_session(past->zk);
         if (!session)
                 return;
         past->written_at = zk_now(past->zk);
@@ -321,14 +339,6 @@ int zk_past_open(struct zk *zk)
         return PAWL_OK;
 }
 
-static bool is_connected(const struct zk *zk)
-{
-        for (struct list *at = zk->sessions.next; at != &zk->sessions; at = at->next)
-                if (container_of(at, struct zk_session, listed)->state == ZK_CONNECTED)
-                        return true;
-        return false;
-}
-
 void zk_past_free(struct zk *zk)
 {
         struct zk_past *past = zk->past;
@@ -338,7 +348,7 @@ void zk_past_free(struct zk *zk)
         if (past->session) /* it is sent; what came later has no room behind it */
                 zk_forget(past->session, &past->ask);
         past->session = NULL;
-        if (past->past.count > 0 && is_connected(zk)) {
+        if (past->past.count > 0 && find_connected(zk)) {
                 free(past->text);
                 past->text = NULL;
                 flush(past);

@@ -140,7 +140,7 @@ def history_is_kept_for_the_last_batches_and_no_more():
 def servers_that_are_not_there_are_said_by_every_command():
     url = "zk://127.0.0.1:%d/locks" % free_port()
     for command in (["ls"], ["show", "a"], ["break", "a"], ["init"]):
-        done = pawl(*command, "-e", url)
+        done = pawl("-e", url, *command)
         equal(done.code, 125, command)
         matches(done.errors, "connection refused", command)
     done = pawl("doctor", "-e", url)
@@ -229,6 +229,17 @@ def acquire_renew_and_release_work_with_a_lease_in_a_word():
     equal(store.line("x"), [])
     require(pawl("release", "-e", store.url(), lease).code != 0)
     require(pawl("renew", "-e", store.url(), lease).code != 0)
+
+
+@test
+def a_lease_that_ran_out_is_a_past_owner():
+    store = ZooKeeper.one()
+    equal(pawl("run", "-e", store.url(), "b", "true").code, 0) # there is a history
+    done = pawl("acquire", "-e", store.url(), "--ttl", "500ms", "x")
+    equal(done.code, 0, done.errors)
+    eventually(lambda: store.line("x") == [])
+    past = [line for line in shown(store, "x") if line["role"] == "past"]
+    equal([(line["token"], line["how"]) for line in past], [(int(done.output.split()[0]), "expired")])
 
 
 @test
