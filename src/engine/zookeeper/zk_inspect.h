@@ -110,6 +110,7 @@ struct zk_adopted {
         int64_t session;
         char password[ZK_PASSWORD_SIZE];
         int64_t now_ms; /* by the servers' clock, when it was last asked */
+        bool missing;   /* .pawl is to be made first */
         struct record record;
 };
 struct zk_adopted *zk_past_adopt(struct zk *zk, const struct zk_part *part); /* NULL: no memory */

@@ -195,9 +195,11 @@ static void judge_load(struct zk_examination *examination, const struct zk_said 
 
 static void judge_server(struct zk_examination *examination, const struct zk_said *said)
 {
-        if (!said->reached) {
+        if (!said->answers[WORD_SRVR]) {
                 tell(examination, said, examination->connected ? PAWL_WARNING : PAWL_DANGER, "",
-                     "it cannot be reached: %s", without_place(said->where, &said->why));
+                     "it cannot be reached: %s",
+                     said->reached ? "it takes the connection, and does not answer"
+                                   : without_place(said->where, &said->why));
                 return;
         }
         if (is_refused(said, WORD_SRVR)) {

@@ -254,7 +254,9 @@ static void take_up(struct zk_part *part, const struct zk_adopted *adopted, cons
         zk_claim_grant(part);
 }
 
-/* The answers to: make a node, delete it, read ours. */
+static void ask_age(struct zk_part *part);
+
+/* The last answers are to: make a node, delete it, read ours. */
 static void clock_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_part *part = part_of_ask(ask);
@@ -272,6 +274,13 @@ static void clock_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         }
         if (ask->left > 0 || is_refused(part, error))
                 return;
+        if (adopted->now_ms == 0 && !adopted->missing) { /* nobody needed .pawl yet */
+                adopted->missing = true;
+                ask_age(part);
+                return;
+        }
+        if (adopted->now_ms == 0) /* it cannot be made: by our own clock, then */
+                adopted->now_ms = zk_wall_ms();
         jute_get_data(reply, &text, &stat);
         if (stat.owner != part->session->id)
                 refuse_over(part);
@@ -282,14 +291,17 @@ static void clock_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 static void ask_age(struct zk_part *part)
 {
         struct zk_session *session = part->session;
+        struct zk_adopted *adopted = zk_past_adopted(part->zk, part);
         char path[ZK_PATH_MAX], rest[48] = "clock-";
         struct jute_out *out;
 
-        zk_past_adopted(part->zk, part)->now_ms = 0;
+        adopted->now_ms = 0;
         uid_text(part->claim->uid, rest + strlen(rest));
         zk_path_of_own(part->zk, rest, path);
         zk_ask_init(&part->ask, clock_answered);
-        out = zk_begin(session, &part->ask, 3 * ZK_REQUEST_ROOM);
+        out = zk_begin(session, &part->ask, ZK_OWN_ROOM + 3 * ZK_REQUEST_ROOM);
+        if (adopted->missing)
+                zk_request_own(session, out);
         zk_request(session, ZK_CREATE2);
         jute_put_create(out, path, "", 0, part->zk->acl, ZK_EPHEMERAL);
         zk_request(session, ZK_DELETE);
