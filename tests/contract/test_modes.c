@@ -64,6 +64,31 @@ TEST(readers_who_waited_together_are_let_in_together)
                 CHECK_INT(pawl_check(readers[i]), PAWL_OK);
 }
 
+TEST(a_reader_that_leaves_the_queue_lets_no_writer_in_beside_another_reader)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        static struct seen other_seen, leaver_seen, writer_seen;
+        pawl_lock *first, *other, *leaver, *writer;
+
+        NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_QUEUE);
+        MUST(pawl_acquire(one, "a", NULL, &first));
+        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.mode = PAWL_SHARED), see_granted, &other_seen, &other));
+        REQUIRE(queue_reaches(one, "a", 1));
+        MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.mode = PAWL_SHARED), see_granted, &leaver_seen, &leaver));
+        REQUIRE(queue_reaches(one, "a", 2));
+        MUST(pawl_acquire_async(one, "a", NULL, see_granted, &writer_seen, &writer));
+        REQUIRE(queue_reaches(one, "a", 3));
+        CHECK_INT(pawl_cancel(leaver), PAWL_OK);
+        REQUIRE(queue_reaches(one, "a", 2));
+        CHECK_INT(pawl_release(first), PAWL_OK);
+        REQUIRE(SOON(atomic_load(&other_seen.granted) == 1));
+        nap(50);
+        CHECK_INT(atomic_load(&writer_seen.granted), 0);
+        CHECK_INT(pawl_release(other), PAWL_OK);
+        CHECK(SOON(atomic_load(&writer_seen.granted) == 1));
+}
+
 TEST(at_most_n_hold_a_limited_lock_and_n_do)
 {
         enum { N = 4 };
