@@ -283,8 +283,10 @@ void view_next(struct view *view)
         size_t whole = whole_lines(view);
         size_t first = whole < view->line_count ? view->lines[whole].first : view->count;
 
-        memmove(view->lines, view->lines + whole, (view->line_count - whole) * sizeof(*view->lines));
-        memmove(view->seen, view->seen + first, (view->count - first) * sizeof(*view->seen));
+        if (view->line_count > whole)
+                memmove(view->lines, view->lines + whole, (view->line_count - whole) * sizeof(*view->lines));
+        if (view->count > first)
+                memmove(view->seen, view->seen + first, (view->count - first) * sizeof(*view->seen));
         view->line_count -= whole;
         view->count -= first;
         if (view->line_count > 0)
