@@ -181,7 +181,7 @@ void channel_suspect(struct etcd_channel *channel);
 /* Sends a keep-alive for a lease on its stream; the answer comes to term_kept. False: it could not be sent. */
 bool channel_keep(struct etcd_channel *channel, int64_t lease);
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 enum {
         ETCD_PREFIX_MAX = 200,
@@ -207,7 +207,7 @@ static inline ProtobufCBinaryData bytes_of(char *bytes, size_t length)
         return (ProtobufCBinaryData){.len = length, .data = (uint8_t *)bytes};
 }
 
-/* ---- terms: leases of the store ------------------------------------------------------------------------------------ */
+/* ---- terms: leases of the store ---------------------------------------------------------------------------------- */
 
 /*   ASKED --> ALIVE --> OVER
  *     '--------------> (refused: its claims are) */
@@ -271,7 +271,7 @@ void terms_up(struct etcd *etcd);
 void terms_down(struct etcd *etcd); /* what was under way on the stream is not answered any more */
 void terms_free(struct etcd *etcd);
 
-/* ---- claims -------------------------------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 /*   TERMING --> ENTERING --> HELD --> RELEASING --> (released)
  *      ^            |          ^
@@ -361,7 +361,7 @@ void door_leave(struct etcd_part *part);   /* it is not entering any more; also 
 enum { ETCD_BASE_MAX = 1 << 14, ETCD_BASE_SHIFT = 48 };
 uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision); /* with the base */
 
-/* ---- waiting (etcd_wait.c) ------------------------------------------------------------------------------------------ */
+/* ---- waiting (etcd_wait.c) --------------------------------------------------------------------------------------- */
 
 struct etcd_txn;
 struct sight_room { /* for the keys of a sight, on the stack of who writes it */
@@ -388,7 +388,7 @@ void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct 
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
 
-/* ---- deletes, many at once (etcd_sweep.c) ----------------------------------------------------------------------------- */
+/* ---- deletes, many at once (etcd_sweep.c) ------------------------------------------------------------------------ */
 
 enum { SWEEP_MAX = 64 };
 struct etcd_sweep {
@@ -402,7 +402,7 @@ void sweep_init(struct etcd *etcd);
 void sweep_add(struct etcd_part *part);    /* deletes its key, and nothing else: claim_deleted is told */
 void sweep_remove(struct etcd_part *part); /* it shall not be told; also of one that was not added */
 
-/* ---- lock-delay (etcd_delay.c) -------------------------------------------------------------------------------------- */
+/* ---- lock-delay (etcd_delay.c) ----------------------------------------------------------------------------------- */
 
 /* A claim with a lock-delay gets a marker: claim_marked is told when it may be put. PAWL_OK or PAWL_NO_MEMORY. */
 int delay_begin(struct etcd_part *part);
@@ -418,7 +418,7 @@ void delay_leave_alone(struct etcd_part *part); /* it is held and detached: nobo
 void delay_let_go(struct etcd_part *part);      /* forgets it, without touching the store */
 void delay_free(struct etcd *etcd);
 
-/* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------------ */
+/* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------- */
 
 /* A claim was granted. Our mail is watched from 50 ms later on. Cheap: it is called for every grant. */
 void news_held(struct etcd_part *part);
@@ -471,7 +471,7 @@ bool examine_forget(struct etcd *etcd, const struct inquiry *inquiry);
 void examine_free(struct etcd *etcd);
 char *examine_cli_options(const struct net_tls_options *options); /* of etcdctl; NULL: no memory; to be freed */
 
-/* ---- the engine ------------------------------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 struct etcd {
         struct engine engine; /* first */

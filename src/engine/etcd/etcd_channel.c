@@ -38,7 +38,7 @@ static const char *where_of(const struct etcd_channel *channel)
         return channel->endpoints[channel->endpoint].where;
 }
 
-/* ---- what an error means ------------------------------------------------------------------------------------------ */
+/* ---- what an error means ----------------------------------------------------------------------------------------- */
 
 /* What is to be done about an error. */
 enum remedy { TELL, AGAIN, ELSEWHERE, REAUTHENTICATE };
@@ -128,7 +128,7 @@ static void explain(const struct etcd_channel *channel, const struct grpc_answer
                 why_set(why, code_of(answer), "%s says: %.300s", where, answer->text);
 }
 
-/* ---- requests ----------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 void ask_init(struct etcd_ask *ask)
 {
@@ -359,7 +359,7 @@ void channel_forget(struct etcd_channel *channel, struct etcd_ask *ask)
         list_remove(&ask->listed);
 }
 
-/* ---- asks whose time is up ----------------------------------------------------------------------------------------- */
+/* ---- asks whose time is up --------------------------------------------------------------------------------------- */
 
 /* Nothing will change by trying again. */
 static bool is_final(const struct pawl_why *why)
@@ -413,7 +413,7 @@ static void look_at_clock(struct timer *timer)
                 channel_clock(channel);
 }
 
-/* ---- authentication ------------------------------------------------------------------------------------------------ */
+/* ---- authentication ---------------------------------------------------------------------------------------------- */
 
 static void write_authenticate(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -475,7 +475,7 @@ static void authenticate(struct etcd_channel *channel)
         ask_early(channel, &channel->authenticate, &authenticate_method);
 }
 
-/* ---- the greeting: what we must know of the store before any grant ---------------------------------------------------- */
+/* ---- the greeting: what we must know of the store before any grant ----------------------------------------------- */
 
 static void write_greeting(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -593,7 +593,7 @@ static void greet(struct etcd_channel *channel)
                 ask_early(channel, &channel->greet, &greet_method);
 }
 
-/* ---- up and down ---------------------------------------------------------------------------------------------------- */
+/* ---- up and down ------------------------------------------------------------------------------------------------- */
 
 static void up(struct grpc *grpc)
 {

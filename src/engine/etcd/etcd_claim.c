@@ -24,7 +24,7 @@ static struct etcd_channel *channel_of(const struct etcd_part *part)
         return &part->etcd->channel;
 }
 
-/* ---- known and forgotten ------------------------------------------------------------------------------------------------ */
+/* ---- known and forgotten ----------------------------------------------------------------------------------------- */
 
 static uint64_t uid_hash(const uint64_t uid[2])
 {
@@ -101,7 +101,7 @@ void claim_let_go(struct etcd_part *part)
         claim_forget(part);
 }
 
-/* ---- what the core is told ------------------------------------------------------------------------------------------------ */
+/* ---- what the core is told --------------------------------------------------------------------------------------- */
 
 uint64_t etcd_token(const struct etcd *etcd, uint64_t create_revision)
 {
@@ -170,7 +170,7 @@ static void end_release(struct etcd_part *part, int code)
         host->events->released(host->core, part->claim, code);
 }
 
-/* ---- ghosts: what may be left in the store although its caller was told that it failed --------------------------------------- */
+/* ---- ghosts: what may be left in the store although its caller was told that it failed --------------------------- */
 
 struct etcd_ghost {
         struct etcd_ask ask;
@@ -244,7 +244,7 @@ void claim_abandon(struct etcd_part *part, int code, const char *why)
         claim_refuse(part, code, why);
 }
 
-/* ---- giving up the place: delete, then tell ------------------------------------------------------------------------------------ */
+/* ---- giving up the place: delete, then tell ---------------------------------------------------------------------- */
 
 /* The marker goes too, but for a loss: then it is what keeps others away. Of a lease that was adopted it is not known whether
  * there is one. */
@@ -379,7 +379,7 @@ void claim_release(struct engine *engine, struct claim *claim)
         send_delete(part);
 }
 
-/* ---- acquire: into the line ------------------------------------------------------------------------------------------------------ */
+/* ---- acquire: into the line -------------------------------------------------------------------------------------- */
 
 static int64_t wall_ms(void)
 {
@@ -617,7 +617,7 @@ void claim_acquire(struct engine *engine, struct claim *claim)
                 begin(part);
 }
 
-/* ---- its term is over ------------------------------------------------------------------------------------------------------------------ */
+/* ---- its term is over -------------------------------------------------------------------------------------------- */
 
 void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive)
 {
@@ -645,7 +645,7 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
         }
 }
 
-/* ---- cancel ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cancel ------------------------------------------------------------------------------------------------------ */
 
 void claim_cancel(struct engine *engine, struct claim *claim)
 {
@@ -675,7 +675,7 @@ void claim_cancel(struct engine *engine, struct claim *claim)
         }
 }
 
-/* ---- renew: from what is known of the term, or with its next keep-alive ------------------------------------------------------------------- */
+/* ---- renew: from what is known of the term, or with its next keep-alive ------------------------------------------ */
 
 /* Of one that is alone on its lease the lease is what is to be extended, not only what we know of it. */
 static bool has_room(const struct etcd_part *part, int64_t now)

@@ -30,7 +30,7 @@ static void free_marker(struct etcd_marker *marker)
         free(marker);
 }
 
-/* ---- in the store ---------------------------------------------------------------------------------------------------------- */
+/* ---- in the store ------------------------------------------------------------------------------------------------ */
 
 static void write_put(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -93,7 +93,7 @@ static void delay_is_over(struct timer *timer)
         delete_marker(marker);
 }
 
-/* ---- its lease ----------------------------------------------------------------------------------------------------------------- */
+/* ---- its lease --------------------------------------------------------------------------------------------------- */
 
 static int64_t length_of(const struct claim *claim)
 {
@@ -185,7 +185,7 @@ void delay_unterm(struct etcd_part *part, const struct pawl_why *why)
                 term_end(part->marker->tenant.term, why);
 }
 
-/* ---- its end ------------------------------------------------------------------------------------------------------------------- */
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
 
 static struct etcd_marker *take_from(struct etcd_part *part)
 {

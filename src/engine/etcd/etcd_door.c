@@ -31,7 +31,7 @@ static struct etcd_part *queued_at(struct list *listed)
         return container_of(container_of(listed, struct etcd_ask, listed), struct etcd_part, ask);
 }
 
-/* ---- the crowd ------------------------------------------------------------------------------------------------------------ */
+/* ---- the crowd --------------------------------------------------------------------------------------------------- */
 
 /* Nobody could tell their keys apart, but by the uid. */
 static bool are_alike(const struct etcd_part *one, const struct etcd_part *other)
@@ -145,7 +145,7 @@ void door_entered(struct etcd_part *part)
         }
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 /* In a crowd if there is one, and if somebody waits before it. */
 static void admit(struct etcd_door *door)

@@ -23,7 +23,7 @@ static int copy(char **to, const char *text, struct pawl_why *why)
         return text && !*to ? no_memory(why) : PAWL_OK;
 }
 
-/* ---- where it is ------------------------------------------------------------------------------------------------------- */
+/* ---- where it is ------------------------------------------------------------------------------------------------- */
 
 static int read_endpoint(struct etcd_endpoint *endpoint, const struct url_host *host, struct pawl_why *why)
 {
@@ -104,7 +104,7 @@ static int read_tls(struct etcd *etcd, const struct url *url, struct pawl_why *w
         return PAWL_OK;
 }
 
-/* ---- what it is called --------------------------------------------------------------------------------------------------- */
+/* ---- what it is called ------------------------------------------------------------------------------------------- */
 
 static int read_prefix(struct etcd *etcd, const struct url *url, struct pawl_why *why)
 {
@@ -172,7 +172,7 @@ static int read_url(struct etcd *etcd, const struct url *url, struct pawl_why *w
         return code;
 }
 
-/* ---- open and close ----------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int etcd_open(struct engine *engine, const struct url *url, struct pawl_why *why)
 {

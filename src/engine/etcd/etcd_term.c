@@ -50,7 +50,7 @@ static int64_t random_lease(const struct etcd *etcd)
         return (int64_t)lease;
 }
 
-/* ---- keeping it alive -------------------------------------------------------------------------------------------------- */
+/* ---- keeping it alive -------------------------------------------------------------------------------------------- */
 
 static void set_timer(struct etcd_term *term, int64_t at)
 {
@@ -119,7 +119,7 @@ static void tell_renewed(struct etcd_term *term, int code)
         }
 }
 
-/* ---- which keys are there: what was deleted by hand is found so --------------------------------------------------------- */
+/* ---- which keys are there: what was deleted by hand is found so -------------------------------------------------- */
 
 static void write_look(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -222,7 +222,7 @@ void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl)
         look(term);
 }
 
-/* ---- beginning ------------------------------------------------------------------------------------------------------------ */
+/* ---- beginning --------------------------------------------------------------------------------------------------- */
 
 static void write_grant(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -345,7 +345,7 @@ static const struct etcd_method grant_method = {
         .answered = granted,
 };
 
-/* ---- giving it up ----------------------------------------------------------------------------------------------------------- */
+/* ---- giving it up ------------------------------------------------------------------------------------------------ */
 
 static void write_revoke(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -402,7 +402,7 @@ static void due(struct timer *timer)
         }
 }
 
-/* ---- who uses it --------------------------------------------------------------------------------------------------------------- */
+/* ---- who uses it ------------------------------------------------------------------------------------------------- */
 
 static struct etcd_term *term_new(struct etcd *etcd, int64_t ttl, bool own)
 {
@@ -561,7 +561,7 @@ void term_drop(struct etcd_term *term)
         free_term(term);
 }
 
-/* ---- the channel comes and goes --------------------------------------------------------------------------------------------------- */
+/* ---- the channel comes and goes ---------------------------------------------------------------------------------- */
 
 /* Calls tell for each, also if that takes terms off the list. */
 static void each_term(struct etcd *etcd, void (*tell)(struct etcd_term *))

@@ -13,13 +13,15 @@
 enum look {
         LOOK_OWN,  /* our own key only: whoever stood before it is gone */
         LOOK_LAST, /* and the two before it */
+        LOOK_HEAD, /* the first thousand, for many of ours at once */
         LOOK_WHOLE
 };
-enum { SEEN_OF_LAST = 3 };
+enum { SEEN_OF_LAST = 3, SEEN_OF_HEAD = 1000, MANY = 8 };
 
 struct etcd_line {
         struct link link;  /* in etcd->lines, by name */
         struct list waits; /* those of our own that wait, in the order of the store */
+        size_t count;
         size_t name_length;
         char name[];
 };
@@ -48,7 +50,7 @@ static struct etcd_part *part_of_ask(struct etcd_ask *ask)
         return container_of(ask, struct etcd_part, ask);
 }
 
-/* ---- the lines of our own ------------------------------------------------------------------------------------------------ */
+/* ---- the lines of our own ---------------------------------------------------------------------------------------- */
 
 static struct etcd_line *find_line(const struct etcd *etcd, const struct claim *claim)
 {
@@ -71,6 +73,7 @@ static struct etcd_line *make_line(struct etcd *etcd, const struct claim *claim)
         if (!line)
                 return NULL;
         list_init(&line->waits);
+        line->count = 0;
         line->name_length = claim->name_length;
         memcpy(line->name, claim->name, claim->name_length);
         table_add(&etcd->lines, &line->link, table_hash(claim->name, claim->name_length));
@@ -89,6 +92,7 @@ static void take_place(struct etcd_line *line, struct etcd_wait *wait)
         while (before != &line->waits && wait_at(before)->part->order > wait->part->order)
                 before = before->prev;
         list_append(before->next, &wait->placed);
+        line->count++;
 }
 
 static bool is_exclusive(const struct etcd_part *part)
@@ -166,14 +170,14 @@ void wait_end(struct etcd_part *part)
         forget_key(wait);
         list_remove(&wait->listed);
         list_remove(&wait->placed);
-        if (list_empty(&wait->line->waits)) {
+        if (--wait->line->count == 0) {
                 table_remove(&etcd->lines, &wait->line->link);
                 free(wait->line);
         }
         free(wait);
 }
 
-/* ---- behind one of our own --------------------------------------------------------------------------------------------------- */
+/* ---- behind one of our own --------------------------------------------------------------------------------------- */
 
 static void wait_behind(struct etcd_wait *wait, struct etcd_part *blocker, bool nearest)
 {
@@ -216,6 +220,8 @@ void wait_left(struct etcd_part *part, bool held)
                 wait->blocker = NULL;
                 if (sure)
                         wait->look = LOOK_OWN;
+                else if (is_exclusive(wait->part) && wait->line->count > MANY)
+                        wait->look = LOOK_HEAD;
                 wait_look(wait->part);
         }
 }
@@ -230,7 +236,7 @@ void wait_step_aside(struct etcd_part *part)
                 wait_behind(part->behind, blocker, nearest && part->behind->nearest);
 }
 
-/* ---- behind another: watch its key --------------------------------------------------------------------------------------------- */
+/* ---- behind another: watch its key ------------------------------------------------------------------------------- */
 
 static void write_check(struct etcd_ask *ask, struct grpc_out *out)
 {
@@ -383,7 +389,7 @@ static void wait_for_marker(struct etcd_part *part, const Pb__KeyValue *kv)
                 part->wait->marker = true;
 }
 
-/* ---- judging -------------------------------------------------------------------------------------------------------------------- */
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
 
 void sight_write(struct etcd_txn *txn, const struct etcd_part *part, struct sight_room *room, bool whole,
                  uint64_t up_to)
@@ -549,6 +555,47 @@ static void judge_whole(struct etcd_part *part, const Pb__RangeResponse *line, c
         free(sight.contenders);
 }
 
+/* Nobody can come between two who stand in line already: one sight serves all of ours in it, for good. */
+static void learn_neighbours(struct etcd_part *part, const Pb__RangeResponse *line)
+{
+        struct etcd_part *before = NULL;
+
+        for (size_t i = 0; i < line->n_kvs; i++) {
+                struct contender contender;
+                struct etcd_part *one;
+
+                read_key(part, line->kvs[i], &contender);
+                one = claim_find(part->etcd, contender.uid);
+                if (one && one->order != contender.order)
+                        one = NULL;
+                if (one && one->wait && before && one->wait->blocker == before)
+                        one->wait->nearest = true;
+                before = one;
+        }
+}
+
+/* Of an exclusive claim near the head of the line. */
+static void judge_head(struct etcd_part *part, const Pb__RangeResponse *line, const Pb__RangeResponse *markers)
+{
+        struct contender before;
+        size_t own = 0;
+
+        learn_neighbours(part, line);
+        while (own < line->n_kvs && !is_own(part, line->kvs[own]))
+                own++;
+        if (own == line->n_kvs) { /* it is further back, or not there: so it is looked for */
+                part->wait->look = LOOK_LAST;
+                wait_look(part);
+        } else if (own > 0) {
+                read_key(part, line->kvs[own - 1], &before);
+                wait_for(part, line->kvs[own - 1], before.uid, true, own == 1);
+        } else if (has_markers(part, markers)) {
+                look_whole(part);
+        } else {
+                claim_grant(part, part->ask.sent_at);
+        }
+}
+
 static bool looks_whole(const struct etcd_part *part)
 {
         return !is_exclusive(part) || (part->wait && part->wait->look == LOOK_WHOLE);
@@ -563,11 +610,13 @@ void wait_judge(struct etcd_part *part, const Pb__TxnResponse *reply, size_t fir
                 claim_leave(part, PAWL_CORRUPT);
         else if (looks_whole(part))
                 judge_whole(part, line, markers);
+        else if (part->wait && part->wait->look == LOOK_HEAD)
+                judge_head(part, line, markers);
         else
                 judge_last(part, line, markers);
 }
 
-/* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 /* The member whose event said that the one before us is gone has done all that was done before that, too: if our own key is
  * there, it was when we became the first. It need not ask the others, unless we ask another one than it. */
@@ -578,10 +627,12 @@ static void write_look(struct etcd_ask *ask, struct grpc_out *out)
         struct sight_room room;
         struct etcd_txn txn;
         Pb__RangeRequest *range;
+        bool whole = part->wait->look == LOOK_WHOLE || part->wait->look == LOOK_HEAD;
 
         txn_begin(&txn);
-        sight_write(&txn, part, &room, part->wait->look == LOOK_WHOLE,
-                    part->wait->look == LOOK_WHOLE ? 0 : part->order);
+        sight_write(&txn, part, &room, whole, whole ? 0 : part->order);
+        if (part->wait->look == LOOK_HEAD)
+                txn.ops[TXN_THEN][0].range.limit = SEEN_OF_HEAD;
         if (part->wait->look == LOOK_OWN) { /* in the place of the line */
                 range = &txn.ops[TXN_THEN][0].range;
                 pb__range_request__init(range);
@@ -642,7 +693,7 @@ void wait_look(struct etcd_part *part)
         channel_ask(&etcd->channel, &part->ask, &look_method, etcd_now(etcd) + PATIENCE * etcd->timeout);
 }
 
-/* ---- the heir: one of our own that is next, found in the release itself --------------------------------------------------------------- */
+/* ---- the heir: one of our own that is next, found in the release itself ------------------------------------------ */
 
 /* Nothing else is to be thought of when the one before it is given back. */
 static bool is_simple(const struct etcd_part *part)
@@ -691,7 +742,7 @@ void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t f
                 claim_grant(heir, part->ask.sent_at);
 }
 
-/* ---- there is no store -------------------------------------------------------------------------------------------------------------- */
+/* ---- there is no store ------------------------------------------------------------------------------------------- */
 
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why)
 {

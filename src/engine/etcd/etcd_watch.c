@@ -21,7 +21,7 @@ static struct etcd_watch *find(struct etcd_channel *channel, int64_t id)
         return NULL;
 }
 
-/* ---- making and ending them ----------------------------------------------------------------------------------------- */
+/* ---- making and ending them -------------------------------------------------------------------------------------- */
 
 static int open_stream(struct etcd_channel *channel, struct grpc_stream *stream)
 {
@@ -110,7 +110,7 @@ void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
         watch->id = 0;
 }
 
-/* ---- what they tell -------------------------------------------------------------------------------------------------- */
+/* ---- what they tell ---------------------------------------------------------------------------------------------- */
 
 /* The store ended it: it fell behind a compaction, or we may not. A number is not used twice on a stream. */
 static void renumber(struct etcd_channel *channel, struct etcd_watch *watch)
@@ -173,7 +173,7 @@ void watches_mend(struct etcd_channel *channel)
         }
 }
 
-/* ---- keep-alives ------------------------------------------------------------------------------------------------------- */
+/* ---- keep-alives ------------------------------------------------------------------------------------------------- */
 
 bool channel_keep(struct etcd_channel *channel, int64_t lease)
 {
@@ -202,7 +202,7 @@ static void ended_keep(struct grpc_stream *stream, const struct grpc_answer *ans
         terms_down(container_of(stream, struct etcd_channel, keeping)->etcd);
 }
 
-/* ---- the channel comes and goes ---------------------------------------------------------------------------------------- */
+/* ---- the channel comes and goes ---------------------------------------------------------------------------------- */
 
 /* Also with a new token, which the streams do not know. */
 void watches_up(struct etcd_channel *channel)
