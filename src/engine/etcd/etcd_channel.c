@@ -1,5 +1,5 @@
-/* etcd_channel.c - the connection to one of the endpoints, and requests that outlive it: whatever was asked is asked again on
- * the next connection, until it is answered or its time is up. Watches are in etcd_watch.c. */
+/* etcd_channel.c - the connection to one of the endpoints, and requests that outlive it: whatever was asked is asked
+ * again on the next connection, until it is answered or its time is up. Watches are in etcd_watch.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* etcd_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes another;
- * a request whose answer was lost is sent again by the channel, and every one of them bears that: the key has the claim's uid
- * in it. */
+/* etcd_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes
+ * another; a request whose answer was lost is sent again by the channel, and every one of them bears that: the key has
+ * the claim's uid in it. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -246,8 +246,8 @@ void claim_abandon(struct etcd_part *part, int code, const char *why)
 
 /* ---- giving up the place: delete, then tell ---------------------------------------------------------------------- */
 
-/* The marker goes too, but for a loss: then it is what keeps others away. Of a lease that was adopted it is not known whether
- * there is one. */
+/* The marker goes too, but for a loss: then it is what keeps others away. Of a lease that was adopted it is not known
+ * whether there is one. */
 static bool takes_marker(const struct etcd_part *part)
 {
         if (part->state == PART_RELEASING && part->claim->lost)

@@ -1,7 +1,8 @@
-/* etcd_door.c - who enters a line first. The store does requests that are under way together in any order, so claims of ours on
- * one name enter one after the other. Where one of them waits already no other can be granted at once, and many that are alike
- * enter together as a crowd: their requests are under way at the same time, and when all are answered the keys are given out
- * in the order in which the claims came. A key belongs to whoever it was given to: only its uid says whose it is. */
+/* etcd_door.c - who enters a line first. The store does requests that are under way together in any order, so claims of
+ * ours on one name enter one after the other. Where one of them waits already no other can be granted at once, and many
+ * that are alike enter together as a crowd: their requests are under way at the same time, and when all are answered the
+ * keys are given out in the order in which the claims came. A key belongs to whoever it was given to: only its uid says
+ * whose it is. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* etcd_term.c - leases of the store. Claims of one ttl share a lease; it is kept alive by one message every quarter of its
- * length, however many they are, and a renewal that the core asks for is answered from what is known: docs/decisions/0110. */
+/* etcd_term.c - leases of the store. Claims of one ttl share a lease; it is kept alive by one message every quarter of
+ * its length, however many they are, and a renewal that the core asks for is answered from what is known:
+ * docs/decisions/0110. */
 #include <stdlib.h>
 #include <string.h>
 
