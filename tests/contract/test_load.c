@@ -86,7 +86,7 @@ static long sum_of(const struct counters *counters)
         return sum;
 }
 
-TEST(eight_threads_of_one_client_never_meet)
+TEST_WITHIN(300, eight_threads_of_one_client_never_meet)
 {
         static struct counters counters;
         struct worker workers[THREADS];
@@ -102,7 +102,7 @@ TEST(eight_threads_of_one_client_never_meet)
         CHECK_INT(sum_of(&counters), THREADS * TURNS);
 }
 
-TEST(threads_of_several_clients_never_meet)
+TEST_WITHIN(300, threads_of_several_clients_never_meet)
 {
         static struct counters counters;
         struct worker workers[THREADS];
@@ -118,7 +118,7 @@ TEST(threads_of_several_clients_never_meet)
         CHECK_INT(sum_of(&counters), THREADS * (TURNS / 4));
 }
 
-TEST(several_processes_never_meet)
+TEST_WITHIN(300, several_processes_never_meet)
 {
         enum { PROCESSES = 4 };
         const char *place = fresh_place();
@@ -174,7 +174,7 @@ static void *read_or_write(void *arg)
         return NULL;
 }
 
-TEST(readers_never_meet_a_writer)
+TEST_WITHIN(300, readers_never_meet_a_writer)
 {
         pthread_t threads[THREADS];
 
@@ -218,7 +218,7 @@ static void *visit(void *arg)
         return NULL;
 }
 
-TEST(never_more_than_n_are_inside_a_limited_lock_and_all_n_places_are_used)
+TEST_WITHIN(300, never_more_than_n_are_inside_a_limited_lock_and_all_n_places_are_used)
 {
         pthread_t threads[THREADS];
 
