@@ -83,7 +83,7 @@ class Member:
     def restart(self, *more):
         self.kill()
         self.start(*more)
-        eventually(self.answers, "it does not answer")
+        eventually(self.answers, "it does not answer", self.store.log())
 
     def heal(self):
         if self.stopped:
@@ -149,6 +149,14 @@ class Store:
                 member.go_on()
         subprocess.run([SERVERS, "down", self.directory], check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def log(self):
+        """What a server wrote that was started again."""
+        try:
+            with open(os.path.join(self.directory, "again.log"), encoding="utf-8", errors="replace") as file:
+                return file.read()[-2000:]
+        except OSError:
+            return ""
 
     def leader(self):
         return eventually(lambda: next((member for member in self.members if self.leads(member)), None), "nobody leads")

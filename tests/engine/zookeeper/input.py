@@ -45,16 +45,26 @@ def locks_in_one_chroot_are_not_those_in_another():
     equal(two.acquire("a").code, OK)
 
 
+def remove(store):
+    from kazoo.exceptions import NotEmptyError
+    while store.keeper.exists(store.chroot):
+        try:
+            store.keeper.delete(store.chroot, recursive=True)
+        except NotEmptyError:  # a mailbox came into being
+            continue
+
+
 @test
-def a_chroot_that_is_removed_while_a_lock_is_held_is_a_loss_and_then_said():
+def a_chroot_that_is_removed_while_a_lock_is_held_is_a_loss():
     store = ZooKeeper.one()
     peer = Peer(store.url())
-    equal(peer.acquire("a", ttl=2000).code, OK)
-    store.keeper.delete(store.chroot, recursive=True)
+    held = peer.acquire("a", ttl=2000)
+    equal(held.code, OK)
+    remove(store)
     eventually(lambda: peer.check() == LOST)
     equal(peer.release(), LOST)
-    answer = peer.acquire("a")
-    require(answer.code in (NOT_FOUND, CORRUPT), show(answer.code), answer.text)
+    answer = peer.acquire("a")  # who was connected makes it anew
+    require(answer.code == NOT_FOUND or answer.token > held.token, show(answer.code), answer.text)
 
 
 # ---- who may ---------------------------------------------------------------------------------------------------------
@@ -143,7 +153,7 @@ def a_ttl_shorter_than_the_server_allows_is_the_lease_all_the_same():
 def doctor_says_what_is_not_well_with_a_server_nobody_has_configured():
     store = ZooKeeper.get("zookeeper-default")
     done = pawl("doctor", "-e", store.url())
-    matches(done.output, "session|timeout")
+    matches(done.output, "leases of up to 39000 ms")
     matches(done.output, "ACL|world|anyone|anybody")
     matches(done.output, "one server|single|alone|three|ensemble")
     note(done.output)
@@ -197,7 +207,7 @@ def a_server_that_speaks_tls_is_not_spoken_to_in_the_clear_and_the_other_way_rou
 
 @test
 def urls_that_say_nothing_sensible_are_refused_before_anything_is_asked():
-    for url in ("zk://", "zk:///a", "zk://127.0.0.1:0", "zk://127.0.0.1:99999", "zk://127.0.0.1/a//b", "zk://127.0.0.1/a/../b",
+    for url in ("zk://127.0.0.1:0", "zk://127.0.0.1:99999", "zk://127.0.0.1/a//b", "zk://127.0.0.1/a/../b",
                 "zk://127.0.0.1?nonsense=1", "zk://127.0.0.1?timeout=soon", "zk://127.0.0.1?recipe=cake", "zk://,",
                 "zk://127.0.0.1,,127.0.0.2"):
         peer = Peer(url)
