@@ -35,6 +35,7 @@ struct force {
         size_t mail_count;
         struct zk_session *delaying; /* of the marker that a lock-delay needs */
         bool marked;
+        int64_t marked_at;
         bool retry;    /* something was changed by another: again */
         size_t asked;  /* or cut off */
         size_t unable; /* holders that cannot be asked */
@@ -54,17 +55,26 @@ static void forget_mails(struct force *force)
         force->mail_count = 0;
 }
 
+/* With a node deleted under its protection the session of the marker lives on by itself; else it is closed and
+ * takes the marker along. */
+static void leave_marker(const struct zk_question *question)
+{
+        struct force *force = force_of(question);
+
+        if (force->delaying && (question->sent || force->asked))
+                zk_session_drop(force->delaying);
+        else if (force->delaying)
+                zk_session_unuse(force->delaying);
+        force->delaying = NULL;
+        force->marked = false;
+}
+
 static void force_ended(struct zk_question *question)
 {
         struct force *force = force_of(question);
 
         forget_mails(force);
-        /* With its node deleted the session of the marker lives on by itself; else it is closed and takes the
-         * marker along. */
-        if (force->delaying && (question->sent || force->asked))
-                zk_session_drop(force->delaying);
-        else if (force->delaying)
-                zk_session_unuse(force->delaying);
+        leave_marker(question);
         free(force->czxids);
         free(force);
 }
@@ -387,6 +397,7 @@ static void take_marker(struct zk_question *question, size_t place, int error, s
 
         (void)place, (void)reply;
         force->marked = error == ZK_OK || error == ZK_NODE_EXISTS;
+        force->marked_at = question->ask.sent_at;
         if (!force->marked && error != ZK_NO_NODE)
                 question->code = zk_error(error, &question->why);
 }
@@ -574,6 +585,10 @@ static void mails_taken(struct zk_question *question)
                 return;
         }
         delayed = most_delayed(question);
+        /* Its session is kept alive by nobody: one that was made a while ago may not last. */
+        if (force_of(question)->marked &&
+            zk_now(question->zk) - force_of(question)->marked_at > question->zk->slack / 2)
+                leave_marker(question);
         if (delayed && !force_of(question)->marked)
                 mark_first(question, delayed);
         else

@@ -158,6 +158,7 @@ void zk_question_send(struct zk_question *question,
         if (code == PAWL_OK)
                 return;
         question->session = NULL;
+        question->sent = false;
         if (question->over || code != PAWL_NO_MEMORY)
                 question_lost(question);
         else
