@@ -99,8 +99,8 @@ void zk_watch_remove(struct zk_session *session, struct zk_watch *watch); /* als
  *     '-----------+------------+------------'
  *                              '--> EXPIRED
  *
- * GREETING: the session is opened or taken up again, we authenticate, and the namespace's number is read. EXPIRED: the server
- * has forgotten it, and everything on it is gone; freed when nobody uses it. */
+ * GREETING: the session is opened or taken up again, we authenticate, and the namespace's number is read. EXPIRED:
+ * the server has forgotten it, and everything on it is gone; freed when nobody uses it. */
 enum zk_session_state { ZK_DOWN, ZK_CONNECTING, ZK_GREETING, ZK_CONNECTED, ZK_EXPIRED };
 
 /* What a session is for. */
