@@ -1,6 +1,7 @@
-/* alloc_served_test.c - the same for an engine with a server, and the connections and libraries below it: whatever fails, the
- * caller is told the truth, nothing leaks, nobody else is harmed, and what is left at the server ends by itself. The engine is
- * part of this program, not a module, so that its allocations and system calls can be made to fail. */
+/* alloc_served_test.c - the same for an engine with a server, and the connections and libraries below it: whatever
+ * fails, the caller is told the truth, nothing leaks, nobody else is harmed, and what is left at the server ends
+ * by itself. The engine is part of this program, not a module, so that its allocations and system calls can be
+ * made to fail. */
 #include "../contract/contract.h"
 #include "inject.h"
 #include "left.h"
@@ -8,7 +9,7 @@
 
 #include <errno.h>
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 static struct baseline begin_at_pace(const char *place, uint32_t drive)
 {
@@ -73,7 +74,7 @@ TEST_WITHIN(240, memory_that_runs_out_for_good_is_a_clean_error)
         fail_allocations(PAWL_DRIVE_THREAD, true, &pace.for_good);
 }
 
-/* ---- system calls ------------------------------------------------------------------------------------------------ */
+/* ---- system calls ---------------------------------------------------------------------------------------------- */
 
 static bool fail_one_call(struct baseline *baseline, const char *place, int which, long k, int error, bool lasting)
 {
@@ -159,9 +160,10 @@ TEST_WITHIN(240, a_call_that_was_only_interrupted_goes_unnoticed)
         }
 }
 
-/* ---- connections that are lost again and again ------------------------------------------------------------------- */
+/* ---- connections that are lost again and again ----------------------------------------------------------------- */
 
-/* The k-th call from now on fails, and with it a connection; what is asked for meanwhile is done all the same, or not. */
+/* The k-th call from now on fails, and with it a connection; what is asked for meanwhile is done all the same, or
+ * not. */
 static void lose_a_connection(pawl_client *client, int which, long k)
 {
         int64_t until = now_ms() + PATIENCE;

@@ -119,8 +119,8 @@ static int lend(struct scene *scene)
         return code != PAWL_OK ? code : pawl_release(lock);
 }
 
-/* More than a client keeps in stock, each with a ttl of its own and a name that does not fit into a handle. Where each ttl is
- * a session at the server a few must do. */
+/* More than a client keeps in stock, each with a ttl of its own and a name that does not fit into a handle. Where
+ * each ttl is a session at the server a few must do. */
 static int take_many(struct scene *scene)
 {
         const char *few = getenv("PAWL_TEST_LOCKS");

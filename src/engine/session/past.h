@@ -1,6 +1,6 @@
-/* past.h - past owners, where the store remembers none (ZooKeeper, etcd). Who holds writes down that it began and how it
- * ended: in batches, so that history costs a busy client one request a second and no lock waits for it. A batch is a text of
- * lines:
+/* past.h - past owners, where the store remembers none (ZooKeeper, etcd). Who holds writes down that it began and
+ * how it ended: in batches, so that history costs a busy client one request a second and no lock waits for it. A
+ * batch is a text of lines:
  *
  *   TOKEN HOW SINCE_MS UNTIL_MS MODE LIMIT NAME OWNER NOTE
  *
@@ -28,7 +28,7 @@ struct past_line {
         const char *name, *owner, *note;
 };
 
-/* ---- writing ---- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 struct past {
         struct list lines; /* struct past_kept, the oldest first */
@@ -44,7 +44,7 @@ void past_note(struct past *past, const struct past_line *line);
 /* All of it as one batch, and it is empty. The text is the caller's to free; NULL if there is nothing, or no memory. */
 char *past_write(struct past *past, size_t *size);
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct past_view {
         struct past_kept **lines;
@@ -53,10 +53,11 @@ struct past_view {
 
 /* Adds the lines of a batch that are about name; what is no line of ours is passed over. PAWL_OK or PAWL_NO_MEMORY. */
 int past_read(struct past_view *view, const char *text, size_t size, const char *name);
-/* Did the latest of them begin, and neither hold nor end? Its end may be on its way: those of a busy client take a second. */
+/* Did the latest of them begin, and neither hold nor end? Its end may be on its way: those of a busy client take a
+ * second. */
 bool past_awaits_end(const struct past_view *view, bool (*holds)(void *arg, uint64_t token), void *arg);
-/* Tells them, the latest first, each once; those whose token holds says are not past. Frees the view. now_ms: for ends that
- * nobody wrote down. */
+/* Tells them, the latest first, each once; those whose token holds says are not past. Frees the view. now_ms: for
+ * ends that nobody wrote down. */
 void past_tell(struct past_view *view, struct inquiry *inquiry, bool (*holds)(void *arg, uint64_t token), void *arg,
                int64_t now_ms);
 void past_view_free(struct past_view *view);
