@@ -493,6 +493,7 @@ struct etcd {
         struct list terms, ended;  /* ended: being revoked */
         struct table leases;       /* struct etcd_term, by lease */
         uint64_t run_from, run_to; /* all revisions between them were made by this client: see etcd_wrote */
+        uint64_t run_next;         /* of the 64 behind run_to: answers do not come in the order of revisions */
         uint64_t judged_at;        /* the revision of the sight that is being judged */
         struct list waits;         /* struct etcd_wait, all */
         struct etcd_sweep sweep;
@@ -532,9 +533,16 @@ static inline void etcd_wrote(struct etcd *etcd, uint64_t revision, bool changed
                 etcd->revision = (int64_t)revision;
         if (!changed || revision <= etcd->run_to)
                 return;
-        if (revision != etcd->run_to + 1)
+        if (revision > etcd->run_to + 64) {
                 etcd->run_from = revision;
-        etcd->run_to = revision;
+                etcd->run_to = revision - 1;
+                etcd->run_next = 0;
+        }
+        etcd->run_next |= UINT64_C(1) << (revision - etcd->run_to - 1);
+        while (etcd->run_next & 1) {
+                etcd->run_next >>= 1;
+                etcd->run_to++;
+        }
 }
 static inline int64_t etcd_now(const struct etcd *etcd)
 {

@@ -533,8 +533,8 @@ static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const
                         "the store has gone back: was it restored from a snapshot? Tokens would repeat: run `pawl init "
                         "--force` first");
         } else {
-                if (base > etcd->base)
-                        etcd->revision = 0;
+                if (base > etcd->base) /* restored: what was seen was another past */
+                        etcd->revision = 0, etcd->run_from = etcd->run_to = etcd->run_next = 0;
                 etcd->base = base;
                 etcd_saw(etcd, reply->header);
                 be_ready(channel);

@@ -197,6 +197,11 @@ static bool nobody_between(const struct etcd_part *before, const struct etcd_par
         return part->etcd->run_from <= before->order + 1 && part->order <= part->etcd->run_to;
 }
 
+static bool is_next(const struct etcd_part *part, const struct etcd_wait *wait)
+{
+        return wait->nearest || nobody_between(part, wait->part);
+}
+
 void wait_in_line(struct etcd_part *part)
 {
         struct list *before;
@@ -214,7 +219,7 @@ void wait_left(struct etcd_part *part, bool held)
 {
         while (part->behind) {
                 struct etcd_wait *wait = part->behind;
-                bool sure = held && wait->nearest && is_exclusive(part) && is_exclusive(wait->part);
+                bool sure = held && is_next(part, wait) && is_exclusive(part) && is_exclusive(wait->part);
 
                 part->behind = wait->beside;
                 wait->blocker = NULL;
@@ -233,7 +238,7 @@ void wait_step_aside(struct etcd_part *part)
         bool nearest = blocker && part->wait->nearest;
 
         while (blocker && is_exclusive(part) && part->behind)
-                wait_behind(part->behind, blocker, nearest && part->behind->nearest);
+                wait_behind(part->behind, blocker, nearest && is_next(part, part->behind));
 }
 
 /* ---- behind another: watch its key ------------------------------------------------------------------------------- */
@@ -705,7 +710,7 @@ static struct etcd_part *heir_of(const struct etcd_part *part)
 {
         const struct etcd_wait *wait = part->behind;
 
-        if (!wait || wait->beside || !wait->nearest || !is_simple(part) || !is_simple(wait->part))
+        if (!wait || wait->beside || !is_next(part, wait) || !is_simple(part) || !is_simple(wait->part))
                 return NULL;
         return wait->part;
 }
