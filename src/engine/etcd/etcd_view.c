@@ -5,7 +5,7 @@
 
 #include "etcd_inspect.h"
 
-enum { PAGE = 1000, LEFTS_MAX = 1000 };
+enum { PAGE = 10000, LEFTS_MAX = 1000 }; /* the store walks over all that is left for every page */
 
 /* Room for one more. False: no memory. */
 static bool grow(void **items, size_t count, size_t *room, size_t size)

@@ -81,9 +81,9 @@ def names_with_any_characters_stay_apart():
 @test
 def more_than_a_page_of_names_is_listed_each_once():
     store = Etcd.one()
-    lease = int(store.asked("lease/grant", {"TTL": "60"})["ID"])
-    names = ["n%04d" % number for number in range(1300)]
-    for start in range(0, 1300, 100):
+    lease = int(store.asked("lease/grant", {"TTL": "600"})["ID"])
+    names = ["n%05d" % number for number in range(10300)]
+    for start in range(0, 10300, 100):
         store.asked("kv/txn", {"success": [{"requestPut": {"key": text64("%s%s/%x" % (store.prefix, name, lease)), "value": "",
                                                             "lease": str(lease)}} for name in names[start:start + 100]]})
     equal([line["name"] for line in listed(store)], names)
