@@ -343,7 +343,7 @@ static const struct etcd_method delete_more_method = {
         .answered = delete_more_answered,
 };
 
-/* Until it is confirmed, or the term is over and the key with it. */
+/* Confirmed in time, or told as in doubt: then it is done behind the caller's back. */
 static void send_delete(struct etcd_part *part)
 {
         bool releases = part->state == PART_RELEASING;
@@ -353,7 +353,7 @@ static void send_delete(struct etcd_part *part)
                 return;
         }
         part->ask.patient = true;
-        channel_ask(channel_of(part), &part->ask, &delete_more_method, NEVER);
+        channel_ask(channel_of(part), &part->ask, &delete_more_method, etcd_now(part->etcd) + part->etcd->timeout);
 }
 
 void claim_leave(struct etcd_part *part, int code)

@@ -120,7 +120,8 @@ static void send(struct etcd *etcd)
                 list_remove(&ask->listed);
                 sweep->parts[sweep->count++] = container_of(ask, struct etcd_part, ask);
         }
-        channel_ask(&etcd->channel, &sweep->ask, sweep->count == 1 ? &one_method : &many_method, NEVER);
+        channel_ask(&etcd->channel, &sweep->ask, sweep->count == 1 ? &one_method : &many_method,
+                    etcd_now(etcd) + etcd->timeout);
 }
 
 void sweep_add(struct etcd_part *part)
