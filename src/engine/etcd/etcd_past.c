@@ -405,12 +405,20 @@ void history_witnessed(struct etcd *etcd, const char *name, const Pb__KeyValue *
         past_note(&etcd->past, &line); /* written with what we begin ourselves */
 }
 
+static void stop_riding(struct etcd_history *history)
+{
+        batch_free(&history->riding);
+        history->rider = NULL;
+}
+
 void history_ended(const struct etcd_part *part, uint32_t how)
 {
         struct etcd_history *history = history_of(part->etcd);
 
         if (!history)
                 return;
+        if (history->rider == part) /* its release was overtaken by the end of its lease */
+                stop_riding(history);
         note(history, part, how);
         history_forget(part->claim, part->etcd);
         write_soon(history);
@@ -441,8 +449,7 @@ void history_left(const struct etcd_part *part, uint32_t how, bool done)
         if (!history)
                 return;
         if (history->rider == part) {
-                batch_free(&history->riding);
-                history->rider = NULL;
+                stop_riding(history);
                 history_forget(part->claim, part->etcd);
         } else if (done) {
                 history_ended(part, how);
