@@ -104,9 +104,10 @@ static int look(struct scene *scene)
 
 static int lend(struct scene *scene)
 {
+        bool slow = getenv("PAWL_TEST_LOCKS"); /* it takes a session or two, which must not run out meanwhile */
         char word[PAWL_LEASE_MAX + 1];
         pawl_lock *lock;
-        int code = pawl_acquire(scene->one, "b", PAWL_LOCK(.flags = PAWL_DETACH, .ttl_ms = 600), &lock);
+        int code = pawl_acquire(scene->one, "b", PAWL_LOCK(.flags = PAWL_DETACH, .ttl_ms = slow ? 4000 : 600), &lock);
 
         if (code == PAWL_OK)
                 code = pawl_lease(lock, word, sizeof(word));
