@@ -307,15 +307,15 @@ struct etcd_part {
         int64_t since;              /* tried since; held since */
         uint8_t state;              /* enum part_state */
         uint8_t code;               /* of a refusal that waits for its key to be deleted */
-        bool known;                 /* to the engine: from acquire until it is told */
-        bool cancelled;             /* when the answer is there */
-        bool renewing;              /* told at the next keep-alive */
-        bool again;                 /* its key was there and went: its marker may still be there */
-        bool swept;                 /* its key is being deleted together with others (etcd_sweep.c) */
-        bool plain;                 /* it is deleted without history: there was no room for it */
-        bool crowded;               /* it enters together with others like it (etcd_door.c) */
-        bool brief;                 /* it enters behind one of our own, without a look */
-        bool seen;                  /* its key, by a look that is being read */
+        bool known : 1;             /* to the engine: from acquire until it is told */
+        bool cancelled : 1;         /* when the answer is there */
+        bool renewing : 1;          /* told at the next keep-alive */
+        bool again : 1;             /* its key was there and went: its marker may still be there */
+        bool swept : 1;             /* its key is being deleted together with others (etcd_sweep.c) */
+        bool plain : 1;             /* it is deleted without history: there was no room for it */
+        bool crowded : 1;           /* it enters together with others like it (etcd_door.c) */
+        bool brief : 1;             /* it enters behind one of our own, without a look */
+        bool seen : 1;              /* its key, by a look that is being read */
 };
 
 void claim_acquire(struct engine *engine, struct claim *claim);
