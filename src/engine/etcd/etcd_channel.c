@@ -526,12 +526,12 @@ static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const
                 grpc_fail(&channel->grpc, why->code, why->text);
         } else if (!read_base(reply, &base)) {
                 grpc_fail(&channel->grpc, PAWL_CORRUPT,
-                          "the key .pawl/base is not a number: `pawl init --force` writes it anew");
+                          "the key .pawl/base is not a number: `pawl init --yes` writes it anew");
         } else if (reply->header && reply->header->revision < etcd->revision && base <= etcd->base) {
                 grpc_fail(
                         &channel->grpc, PAWL_CORRUPT,
                         "the store has gone back: was it restored from a snapshot? Tokens would repeat: run `pawl init "
-                        "--force` first");
+                        "--yes` first");
         } else {
                 if (base > etcd->base) /* restored: what was seen was another past */
                         etcd->revision = 0, etcd->run_from = etcd->run_to = etcd->run_next = 0;
