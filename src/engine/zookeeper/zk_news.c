@@ -26,6 +26,7 @@ struct zk_news {
         bool found;    /* of the flight: it is there */
         bool missing;  /* of the flight: what is above the mailbox is not there */
         bool strange;  /* of the flight: it is there, but an earlier session's */
+        bool fired;    /* since the flight was sent: look once more */
         char path[ZK_PATH_MAX];
 };
 
@@ -82,6 +83,7 @@ static void read_mail(struct zk_news *news, struct jute_text text)
 /* ---- making it, and watching it -------------------------------------------------------------------------------- */
 
 static void flight_over(struct zk_news *news);
+static void look(struct zk_news *news);
 
 static void news_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
@@ -109,6 +111,8 @@ static void flight_over(struct zk_news *news)
 {
         if (news->found && !news->strange) {
                 news->tries = 0;
+                if (news->fired)
+                        look(news);
                 return;
         }
         zk_watch_remove(news->session, &news->watch);
@@ -126,6 +130,8 @@ static void request_mail(struct zk_news *news, struct jute_out *out)
         news->watch.path = news->path;
         news->watch.length = strlen(news->path);
         news->watch.fired = watch_fired;
+        news->fired = false;
+        zk_watch_remove(news->session, &news->watch);
         zk_watch_add(news->session, &news->watch);
         zk_request(news->session, ZK_GET_DATA);
         jute_put_path_watch(out, news->path, true);
@@ -180,10 +186,12 @@ static void watch_fired(struct zk_watch *watch, int type)
         struct zk_news *news = container_of(watch, struct zk_news, watch);
 
         if (type == ZK_EVENT_SESSION)
-                return; /* the next connection, or another session, brings it back */
-        if (type == ZK_EVENT_DELETED)
+                return;           /* the next connection, or another session, brings it back */
+        if (zk_asked(&news->ask)) /* such as the delete of a strange one, by the flight that makes ours */
+                news->fired = true;
+        else if (type == ZK_EVENT_DELETED)
                 make(news);
-        else if (!zk_asked(&news->ask))
+        else
                 look(news);
 }
 
