@@ -31,6 +31,30 @@ TEST(a_detached_lock_that_was_waited_for_outlives_its_handle)
         CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
+/* Its client knows who waits behind it, and must not take its handle's end for its own. */
+TEST(a_detached_lock_that_is_put_down_keeps_others_of_its_client_waiting)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct seen seen = {0};
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *lock, *claim;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_lease(lock, word, sizeof word));
+        MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &claim));
+        REQUIRE(queue_reaches(one, "a", 1));
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        nap(300);
+        CHECK_INT(atomic_load(&seen.granted), 0);
+        MUST(pawl_adopt(one, word, NULL, &lock));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(SOON(atomic_load(&seen.granted) == 1));
+        CHECK_INT(atomic_load(&seen.status), PAWL_OK);
+        CHECK_INT(pawl_release(claim), PAWL_OK);
+}
+
 TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
 {
         const char *place = fresh_place();

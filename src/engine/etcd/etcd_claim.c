@@ -95,6 +95,7 @@ void claim_let_go(struct etcd_part *part)
 {
         struct etcd_term *term = part->term;
 
+        wait_left(part, false); /* its key stays: those behind it must see it */
         delay_let_go(part);
         if (term)
                 term_drop(term);
