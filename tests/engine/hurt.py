@@ -655,17 +655,17 @@ def every_byte(store, way, step):
         cuts += between.cut is None
         count += step
     note("%d cuts, %d bytes" % (cuts, count))
-    require(cuts > 20)
+    require(cuts > 5)
     equal(peer.leave(), 0)
     nothing_is_left(store)
 
 
 def a_cut_after_every_few_bytes_that_are_sent_breaks_no_promise(store):
-    every_byte(store, "out", 5)
+    every_byte(store, "out", store.few_bytes)
 
 
 def a_cut_after_every_few_bytes_that_are_received_breaks_no_promise(store):
-    every_byte(store, "in", 5)
+    every_byte(store, "in", store.few_bytes)
 
 
 def a_cut_anywhere_in_a_hand_over_breaks_no_promise(store):
@@ -689,7 +689,7 @@ def a_cut_anywhere_in_a_hand_over_breaks_no_promise(store):
         require(code == OK or failed(code), show(code))
         eventually(lambda: not store.line("a"), store.line("a"))
         cuts += between.cut is None
-        count += 7
+        count += store.few_bytes + 2
     note("%d cuts" % cuts)
     require(cuts > 3)
     nothing_is_left(store)

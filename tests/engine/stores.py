@@ -183,6 +183,8 @@ def main(missing=""):
 class ZooKeeper(Store):
     """Locks lie in a chroot of the test's own. keeper: a kazoo client of ours, at its root."""
 
+    few_bytes = 5
+
     def __init__(self, name):
         super().__init__(name)
         self.keeper = self.connect()
@@ -295,6 +297,8 @@ def four_letters(port, word):
 
 class Etcd(Store):
     """Locks lie below a prefix of the test's own. Asked by its JSON gateway."""
+
+    few_bytes = 29  # after each cut the client takes its time to come back
 
     @classmethod
     def one(cls):
