@@ -241,6 +241,7 @@ struct zk_part {
         bool inherits : 1;  /* and its node is there */
         bool again : 1;     /* the marker was not there: delete the node alone */
         bool seen : 1;      /* by the check that is under way */
+        bool broken : 1;    /* its node was deleted before it was told that it holds */
 };
 
 static inline struct zk_part *zk_part_of(const struct claim *claim)
@@ -258,6 +259,8 @@ void zk_claim_grant(struct zk_part *part);
 void zk_claim_refuse(struct zk_part *part, int code, const char *why);
 void zk_claim_gone(struct zk_part *part, int reason); /* of a held one: its node is not there any more */
 void zk_claim_asked(struct zk_part *part);
+/* Somebody has deleted its node. If it does not hold yet, it will find out before it does. */
+void zk_claim_broken(struct zk_part *part);
 void zk_claim_acquire(struct engine *engine, struct claim *claim);
 void zk_claim_cancel(struct engine *engine, struct claim *claim);
 void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
@@ -287,6 +290,7 @@ struct zk_wait {
         bool looked;            /* it did not get the lock at once */
         bool whole_line;        /* before is the line itself */
         bool exists;            /* before is watched without reading it */
+        bool until_held;        /* it is waited for until it holds, too */
         bool waited;            /* others may have seen it wait */
 };
 

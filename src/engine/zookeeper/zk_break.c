@@ -276,8 +276,8 @@ static void tell_own(struct zk_question *question)
 
                 if (seen->holds && seen->ours && seen->record.client == question->zk->client)
                         part = zk_claim_find(question->zk, seen->node.contender.uid);
-                if (part && part->state == ZK_HELD)
-                        zk_claim_gone(part, PAWL_REASON_BROKEN);
+                if (part)
+                        zk_claim_broken(part);
         }
 }
 

@@ -68,7 +68,9 @@ void zk_claim_forget(struct zk_part *part)
                 return;
         zk_followers_told(part, false);
         zk_wait_end(part);
-        if (part->delay)
+        if (part->delay && part->state == ZK_CANCELLING) /* it never held */
+                zk_delay_cancel(part);
+        else if (part->delay)
                 zk_delay_end(part, false);
         list_remove(&part->listed);
         table_remove(&zk->claims, &part->link);
@@ -108,6 +110,10 @@ void zk_claim_grant(struct zk_part *part)
                 .sent_at = counts_from(part),
         };
 
+        if (part->broken) { /* to the end of the line */
+                zk_claim_ask(part);
+                return;
+        }
         part->state = ZK_HELD;
         part->doubtful = false;
         part->session->kept = false;
@@ -175,6 +181,12 @@ void zk_claim_gone(struct zk_part *part, int reason)
                 return;
         zk_claim_forget(part);
         host->events->gone(host->core, part->claim, reason);
+}
+
+void zk_claim_broken(struct zk_part *part)
+{
+        part->broken = true;
+        zk_claim_gone(part, PAWL_REASON_BROKEN);
 }
 
 void zk_claim_asked(struct zk_part *part)
@@ -517,6 +529,7 @@ void zk_claim_ask(struct zk_part *part)
         }
         part->made = false;
         part->doubtful = false;
+        part->broken = false;
         part->error = ZK_OK;
         part->ask.answered = ask_answered;
         alone = zk_wait_behind_ours(part);

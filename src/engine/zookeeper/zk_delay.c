@@ -127,10 +127,12 @@ static void marked(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_delay *delay = container_of(ask, struct zk_delay, ask);
         const char *sentence;
+        size_t failed = 0;
 
-        (void)reply;
         if (error == ZK_CONNECTION_LOSS) /* again when it is back */
                 return;
+        if (error == ZK_OK)
+                error = jute_get_results(reply, &failed);
         delay->made = error == ZK_OK || error == ZK_NODE_EXISTS;
         if (!delay->part) {
                 if (delay->due)
@@ -138,6 +140,8 @@ static void marked(struct zk_ask *ask, int error, struct jute_in *reply)
         } else if (delay->part->state == ZK_MARKING) {
                 if (delay->made)
                         zk_claim_grant(delay->part);
+                else if (error == ZK_NO_NODE)
+                        zk_claim_look(delay->part);
                 else
                         refuse_delay(delay->part, zk_error(error, &sentence), NULL);
         }
@@ -152,18 +156,22 @@ static void unmarked(struct zk_ask *ask, int error, struct jute_in *reply)
                 delay_free(delay);
 }
 
-/* Its data are the claim's record, for others to read. */
+/* Only while the claim's node is there: it may have been broken meanwhile. Its data are the claim's record, for others to
+ * read. */
 static void put_marker(const struct zk_delay *delay, struct jute_out *out)
 {
         const struct zk *zk = delay->zk;
-        char record[RECORD_MAX + 1];
-        size_t length = 0;
+        const struct zk_part *part = delay->part;
+        char record[RECORD_MAX + 1], path[ZK_PATH_MAX];
+        size_t length = record_write(part->claim, zk->client, zk->engine.host->owner, part->since_ms, true, record);
 
-        if (delay->part)
-                length = record_write(delay->part->claim, zk->client, zk->engine.host->owner, delay->part->since_ms,
-                                      true, record);
-        zk_request(delay->session, ZK_CREATE);
+        zk_path_of_part(part, path);
+        zk_request(delay->session, ZK_MULTI);
+        jute_begin_op(out, ZK_CHECK);
+        jute_put_path_version(out, path, -1);
+        jute_begin_op(out, ZK_CREATE);
         jute_put_create(out, delay->path, record, length, zk->acl, ZK_EPHEMERAL);
+        jute_end_ops(out);
 }
 
 /* Makes it or deletes it, whichever is next. What cannot be sent now is sent when the session comes back. */
@@ -172,10 +180,10 @@ static void marker_send(struct zk_delay *delay)
         struct zk_session *session = delay->session;
         struct jute_out *out;
 
-        if (session->state != ZK_CONNECTED || (delay->part && !is_long_enough(delay)))
+        if (session->state != ZK_CONNECTED || (!delay->due && (!delay->part || !is_long_enough(delay))))
                 return;
         zk_ask_init(&delay->ask, delay->due ? unmarked : marked);
-        out = zk_begin(session, &delay->ask, ZK_REQUEST_ROOM);
+        out = zk_begin(session, &delay->ask, 2 * ZK_REQUEST_ROOM);
         if (delay->due) {
                 zk_request(session, ZK_DELETE);
                 jute_put_path_version(out, delay->path, -1);
@@ -191,8 +199,13 @@ void zk_delay_mark(struct zk_part *part)
         struct zk_delay *delay = part->delay;
 
         part->state = ZK_MARKING;
-        if (delay) /* of an earlier place in the line: the same uid, so the same marker */
-                zk_delay_cancel(part);
+        if (delay) { /* of an earlier place in the line: the same uid, so the same marker */
+                if (delay->made)
+                        zk_claim_grant(part);
+                else if (!zk_asked(&delay->ask))
+                        marker_send(delay);
+                return;
+        }
         delay = calloc(1, sizeof(*delay));
         if (!delay) {
                 zk_ghost_of(part);

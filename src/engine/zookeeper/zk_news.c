@@ -58,11 +58,9 @@ static void read_mail_line(struct zk_news *news, const char *line, size_t length
         if ((!breaks && !asks) || !uid_read(line + length - 32, uid))
                 return;
         part = zk_claim_find(news->zk, uid);
-        if (!part || part->state != ZK_HELD)
-                return;
-        if (breaks)
-                zk_claim_gone(part, PAWL_REASON_BROKEN);
-        else
+        if (part && breaks)
+                zk_claim_broken(part);
+        else if (part)
                 zk_claim_asked(part);
 }
 

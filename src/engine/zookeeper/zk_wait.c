@@ -339,7 +339,7 @@ static void own_fired(struct zk_watch *watch, int type)
         if (type == ZK_EVENT_SESSION && part->state == ZK_WAITING)
                 zk_claim_park(part, ZK_LOOKING);
         else if (type == ZK_EVENT_SESSION || (part->state != ZK_WAITING && part->state != ZK_HELD))
-                part->wait->early = true;
+                part->wait->early = true, part->broken = type == ZK_EVENT_DELETED;
         else if (type == ZK_EVENT_DELETED)
                 own_gone(part);
         else if (part->state == ZK_HELD)
@@ -387,7 +387,7 @@ static bool is_over(struct zk_part *part, struct jute_in *reply)
 
         if (part->wait->whole_line)
                 return may_hold(part, reply);
-        if (!part->claim->max_holders || part->wait->exists)
+        if (!part->wait->until_held || part->wait->exists)
                 return false;
         jute_get_data(reply, &data, &stat);
         return !reply->bad && record_read(data.at, data.length, &record) && record.holds;
@@ -633,6 +633,7 @@ static void judge(struct zk_part *part, const struct view *view)
         struct verdict verdict;
 
         judge_line(part, view, &verdict);
+        part->wait->until_held = !verdict.granted && verdict.wait_for == LINE_ANYBODY;
         if (verdict.granted && !view->orphan.length)
                 zk_claim_first(part);
         else if (!part->claim->wait)
