@@ -263,7 +263,7 @@ void zk_wait_tell_held(struct zk_part *part)
         while (!list_empty(&told)) {
                 struct zk_part *follower = list_first(&told, struct zk_part, listed);
 
-                if (follower->state == ZK_WAITING && follower->claim->max_holders) {
+                if (follower->state == ZK_WAITING && follower->wait->until_held) {
                         stop_following(follower);
                         zk_claim_look(follower);
                 } else {
@@ -338,8 +338,10 @@ static void own_fired(struct zk_watch *watch, int type)
 
         if (type == ZK_EVENT_SESSION && part->state == ZK_WAITING)
                 zk_claim_park(part, ZK_LOOKING);
-        else if (type == ZK_EVENT_SESSION || (part->state != ZK_WAITING && part->state != ZK_HELD))
-                part->wait->early = true, part->broken = type == ZK_EVENT_DELETED;
+        else if (type == ZK_EVENT_SESSION)
+                part->wait->early = true;
+        else if (part->state != ZK_WAITING && part->state != ZK_HELD)
+                part->wait->early = true, part->broken |= type == ZK_EVENT_DELETED;
         else if (type == ZK_EVENT_DELETED)
                 own_gone(part);
         else if (part->state == ZK_HELD)
@@ -528,7 +530,15 @@ static void see_marker(struct view *view, struct jute_text child)
                 view->orphan = child;
 }
 
-/* Numbers are compared with our own: they wrap around. */
+static bool is_own_uid(const struct zk_part *part, const struct zk_node *node)
+{
+        const uint64_t *uid = part->claim->uid;
+
+        return node->contender.uid[0] == uid[0] && node->contender.uid[1] == uid[1];
+}
+
+/* Numbers are compared with our own: they wrap around. A line that was deleted counts from 0 again: another's node may have
+ * our number. Who is behind us may have seen us wait, and wants to hear when we hold. */
 static bool see_children(struct zk_part *part, struct view *view)
 {
         struct jute_in in = view->children;
@@ -546,10 +556,12 @@ static bool see_children(struct zk_part *part, struct view *view)
                 if (!zk_node_read(child, &node))
                         continue;
                 order = zk_number_order(node.number, part->number);
-                if (order == 0)
+                if (order == 0 && is_own_uid(part, &node))
                         view->own = true;
-                else if (node.contender.uid[0] == part->claim->uid[0] && node.contender.uid[1] == part->claim->uid[1])
+                else if (is_own_uid(part, &node))
                         view->double_ = child;
+                else if (order > 0)
+                        part->wait->waited = true;
                 if (order >= 0)
                         continue;
                 node.contender.order = (uint64_t)((int64_t)order - INT32_MIN);
