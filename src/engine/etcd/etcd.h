@@ -410,12 +410,12 @@ bool delay_ready(const struct etcd_part *part);                       /* also wi
 int64_t delay_lease(struct etcd_part *part);                          /* the marker is being put, on this lease */
 int64_t delay_counts_from(const struct etcd_part *part, int64_t now); /* of the marker: see term_counts_from */
 void delay_keep(struct etcd_part *part);                              /* its lease */
-void delay_orphan(struct etcd_part *part); /* the lock was lost: the marker stays for the lock-delay */
-void delay_unterm(struct etcd_part *part, const struct pawl_why *why); /* its lease is not there */
-void delay_drop(struct etcd_part *part);                               /* it is not in the store */
-void delay_forget(struct etcd_part *part);                             /* deletes it, unless it was dropped */
-void delay_leave_alone(struct etcd_part *part); /* it is held and detached: nobody keeps it alive */
-void delay_let_go(struct etcd_part *part);      /* forgets it, without touching the store */
+void delay_orphan(struct etcd_part *part);                  /* the lock was lost: the marker stays for the lock-delay */
+struct etcd_term *delay_term(const struct etcd_part *part); /* its lease; NULL: it has none */
+void delay_drop(struct etcd_part *part);                    /* it is not in the store */
+void delay_forget(struct etcd_part *part);                  /* deletes it, unless it was dropped */
+void delay_leave_alone(struct etcd_part *part);             /* it is held and detached: nobody keeps it alive */
+void delay_let_go(struct etcd_part *part);                  /* forgets it, without touching the store */
 void delay_free(struct etcd *etcd);
 
 /* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------- */

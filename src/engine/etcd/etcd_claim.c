@@ -466,17 +466,31 @@ static uint64_t order_found(const struct etcd_part *part, const Pb__TxnResponse 
         return (uint64_t)found->kvs[0]->create_revision;
 }
 
-/* Its lease is not there: what we know of it is wrong. Then all claims on it are in the same position. Nor is it said
- * which, where there are two. */
+static bool is_past(const struct etcd_term *term)
+{
+        return etcd_now(term->etcd) >= term->time.extended_at + term->time.length;
+}
+
+/* Its lease is not there: what we know of it is wrong. Then all claims on it are in the same position. Where there are two
+ * it is not said which, but one that was kept in time is not ended for the other's sake. Whoever ends may end the claim. */
 static bool lease_is_gone(struct etcd_part *part, const struct pawl_why *why)
 {
+        struct etcd_term *term = part->term, *marked = delay_term(part);
         struct pawl_why over = *why;
+        bool both;
 
-        if (part->ask.status != GRPC_NOT_FOUND)
+        if (part->ask.status != GRPC_NOT_FOUND || part->cancelled)
                 return false;
+        if (!marked)
+                marked = term;
         over.code = PAWL_LOST;
-        delay_unterm(part, &over);
-        term_end(part->term, &over);
+        both = is_past(term) == is_past(marked);
+        part->state = PART_TERMING;
+        door_leave(part);
+        if (both || is_past(term))
+                term_end(term, &over);
+        if (marked != term && (both || is_past(marked)))
+                term_end(marked, &over);
         return true;
 }
 

@@ -179,10 +179,9 @@ void delay_keep(struct etcd_part *part)
                 term_keep(part->marker->tenant.term);
 }
 
-void delay_unterm(struct etcd_part *part, const struct pawl_why *why)
+struct etcd_term *delay_term(const struct etcd_part *part)
 {
-        if (part->marker && part->marker->tenant.term)
-                term_end(part->marker->tenant.term, why);
+        return part->marker ? part->marker->tenant.term : NULL;
 }
 
 /* ---- its end ----------------------------------------------------------------------------------------------------- */

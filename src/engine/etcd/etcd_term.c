@@ -100,7 +100,7 @@ void term_keep(struct etcd_term *term)
         }
 }
 
-/* The claims that wait for it. Whoever is told may leave the term. */
+/* The claims that wait for it. Whoever is told may leave the term, and a detached one takes it along: so this comes last. */
 static void tell_renewed(struct etcd_term *term, int code)
 {
         struct list parts;
@@ -219,8 +219,8 @@ void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl)
         term->time.extended_at = term->kept_at;
         term->kept_at = 0;
         set_timer(term, term->time.extended_at + keep_every(term));
-        tell_renewed(term, PAWL_OK);
         look(term);
+        tell_renewed(term, PAWL_OK);
 }
 
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
@@ -395,9 +395,9 @@ static void due(struct timer *timer)
                 revoke(term);
         } else if (term->kept_at) { /* and not answered */
                 term->kept_at = 0;
-                tell_renewed(term, PAWL_UNREACHABLE);
                 set_timer(term, now + keep_every(term) / 4);
                 channel_suspect(&term->etcd->channel);
+                tell_renewed(term, PAWL_UNREACHABLE);
         } else if (is_kept(term)) {
                 term_keep(term);
         }

@@ -38,6 +38,7 @@ struct etcd_wait {
         size_t key_length;
         size_t missing;   /* LIMITED: so many must go before it is worth a look */
         uint64_t seen_at; /* the revision of the last look */
+        uint64_t gone_at; /* LIMITED: the revision at which the last one went while a look was under way */
         bool limited;
         bool marker;  /* the key is a marker's */
         bool nearest; /* nobody stands between the blocker and it */
@@ -267,15 +268,13 @@ static void checked(struct etcd_ask *ask, const ProtobufCMessage *message, const
         struct etcd_part *part = part_of_ask(ask);
         const Pb__RangeResponse *reply = (const Pb__RangeResponse *)message;
 
-        if (!reply && ask->status == GRPC_OK) { /* no connection: it will be checked when the watch stands again */
+        (void)why; /* a look that is refused tells why */
+        if (!reply && !channel_ready(&part->etcd->channel))
+                part->state = PART_WAITING; /* it will be checked when the watch stands again */
+        else if (reply && still_there(part, reply))
                 part->state = PART_WAITING;
-        } else if (!reply) {
-                claim_abandon(part, why->code, why->text);
-        } else if (still_there(part, reply)) {
-                part->state = PART_WAITING;
-        } else {
+        else
                 wait_look(part);
-        }
 }
 
 static const struct etcd_method check_method = {
@@ -313,6 +312,19 @@ static void watch_stands(struct etcd_watch *watch)
         channel_ask(&etcd->channel, &part->ask, &check_method, etcd_now(etcd) + etcd->timeout);
 }
 
+/* Whether a look that is under way knows of it, its answer tells. */
+static void one_went(struct etcd_wait *wait, uint64_t revision)
+{
+        if (revision <= wait->seen_at)
+                return; /* the look knew it already */
+        if (wait->part->state == PART_LOOKING)
+                wait->gone_at = revision;
+        else if (wait->missing > 1)
+                wait->missing--;
+        else
+                wait_look(wait->part);
+}
+
 static void watch_fired(struct etcd_watch *watch, const Pb__Event *event)
 {
         struct etcd_wait *wait = container_of(watch, struct etcd_wait, watch);
@@ -321,14 +333,12 @@ static void watch_fired(struct etcd_watch *watch, const Pb__Event *event)
                 return;
         if (watch->prev && event->prev_kv)
                 history_witnessed(wait->part->etcd, wait->part->claim->name, event->prev_kv);
-        if (wait->limited && event->kv && (uint64_t)event->kv->mod_revision <= wait->seen_at)
-                return; /* the look knew it already */
-        if (wait->limited && wait->missing > 1) {
-                wait->missing--;
-                return;
+        if (wait->limited) {
+                one_went(wait, event->kv ? (uint64_t)event->kv->mod_revision : 0);
+        } else {
+                wait->here = true;
+                wait_look(wait->part);
         }
-        wait->here = !wait->limited;
-        wait_look(wait->part);
 }
 
 static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bool sure)
@@ -362,6 +372,10 @@ static void watch_line(struct etcd_wait *wait, size_t missing)
         wait->seen_at = wait->part->etcd->judged_at;
         wait->look = LOOK_WHOLE;
         wait->part->state = PART_WAITING;
+        if (wait->gone_at > wait->seen_at) {
+                wait->gone_at = 0;
+                wait_look(wait->part);
+        }
         if (wait->limited)
                 return; /* it watches already */
         forget_key(wait);
