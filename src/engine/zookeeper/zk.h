@@ -239,6 +239,7 @@ struct zk_part {
         bool cancelled : 1; /* when the answer is there */
         bool heired : 1;    /* releasing: there is an heir */
         bool inherits : 1;  /* and its node is there */
+        bool both : 1;      /* its node and its marker are being deleted in one */
         bool again : 1;     /* the marker was not there: delete the node alone */
         bool seen : 1;      /* by the check that is under way */
         bool broken : 1;    /* its node was deleted before it was told that it holds */
@@ -272,6 +273,9 @@ bool zk_find_node(struct jute_in *children, const uint64_t uid[2], int32_t *numb
  * beat is answered. */
 void zk_claims_up(struct zk_session *session);
 void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
+/* session, its own or its marker's, is down: has it waited for it long enough? */
+bool zk_claim_gives_up(const struct zk_part *part, const struct zk_session *session, const struct pawl_why *why,
+                       bool was_connected);
 void zk_claims_expired(struct zk_session *session);
 void zk_claims_beat(struct zk_session *session, int code);
 
@@ -331,11 +335,14 @@ bool zk_delay_is_marker(struct jute_text child); /* _d_... */
 bool zk_delay_owner(struct jute_text child, uint64_t uid[2]);
 /* From when the lease may count: a holder must believe in its marker's session, too. */
 int64_t zk_delay_counts_from(const struct zk_part *part);
+/* Is that later than what it was told before? Then that is remembered. */
+bool zk_delay_gained(struct zk_part *part, int64_t from);
 void zk_delay_beat(struct zk_part *part);
 /* gone: the marker was deleted with the node; else it is, after the delay. */
 void zk_delay_end(struct zk_part *part, bool gone);
 bool zk_delay_path(const struct zk_part *part, char *path); /* false: there is no marker */
 void zk_delays_up(struct zk_session *session);
+void zk_delays_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
 void zk_delays_expired(struct zk_session *session);
 void zk_delays_free(struct zk *zk);
 

@@ -117,6 +117,8 @@ void zk_claim_grant(struct zk_part *part)
         part->state = ZK_HELD;
         part->doubtful = false;
         part->session->kept = false;
+        if (part->delay)
+                (void)zk_delay_gained(part, grant.sent_at);
         if (part->claim->max_holders)
                 zk_wait_tell_held(part);
         zk_wait_granted(part);
@@ -767,11 +769,22 @@ void zk_claim_cancel(struct engine *engine, struct claim *claim)
 
 /* ---- renew ----------------------------------------------------------------------------------------------------- */
 
+static bool has_room(const struct zk_part *part)
+{
+        const struct claim *claim = part->claim;
+
+        return zk_now(part->zk) - counts_from(part) <= claim->ttl / 4;
+}
+
+/* While the session of its marker is away a lock gains nothing, however often its own session is extended. That is to be
+ * doubted: told as a success, it would be due again at once. */
 static void renewed(struct zk_part *part, int code)
 {
         const struct engine_host *host = host_of(part);
         int64_t from = code == PAWL_OK ? counts_from(part) : 0;
 
+        if (code == PAWL_OK && part->delay && !zk_delay_gained(part, from) && !has_room(part))
+                code = PAWL_UNREACHABLE;
         host->events->renewed(host->core, part->claim, code, from);
 }
 
@@ -798,13 +811,6 @@ static void rewrite(struct zk_part *part)
         code = zk_send(part->session);
         if (code != PAWL_OK)
                 renewed(part, code);
-}
-
-static bool has_room(const struct zk_part *part)
-{
-        const struct claim *claim = part->claim;
-
-        return zk_now(part->zk) - counts_from(part) <= claim->ttl / 4;
 }
 
 /* A session serves them all: while it was extended of late, nothing has to be sent. */
@@ -863,18 +869,29 @@ static int release_code(const struct zk_part *part)
         return part->error == ZK_NO_NODE ? PAWL_LOST : PAWL_IN_DOUBT;
 }
 
+/* The lock was given back. A marker that was being made again meanwhile is deleted behind it. */
+static void marker_gone(struct zk_part *part)
+{
+        char path[ZK_PATH_MAX];
+
+        if (part->both && zk_delay_path(part, path))
+                zk_delay_end(part, true);
+        else
+                zk_delay_cancel(part);
+}
+
 /* The answer to delete, or to the deletion of node and marker. */
 static void node_deleted(struct zk_part *part, int error, struct jute_in *reply)
 {
-        char path[ZK_PATH_MAX];
         size_t failed = 0;
 
         part->error = (int16_t)error;
-        if (error != ZK_OK || part->claim->lost || !zk_delay_path(part, path))
+        if (error != ZK_OK || part->claim->lost)
                 return;
-        part->error = (int16_t)jute_get_results(reply, &failed);
+        if (part->both)
+                part->error = (int16_t)jute_get_results(reply, &failed);
         if (part->error == ZK_OK)
-                zk_delay_end(part, true);
+                marker_gone(part);
         else if (part->error == ZK_NO_NODE && failed == 0) /* the marker, deleted first, is not there: so without it */
                 part->again = true;
 }
@@ -908,7 +925,7 @@ static void release_answered(struct zk_ask *ask, int error, struct jute_in *repl
                 return;
         if (part->again) {
                 part->again = false;
-                zk_delay_end(part, true);
+                zk_delay_cancel(part);
                 send_release(part);
         } else if (part->error != ZK_OK && passes(part->error)) {
                 zk_claim_retry(part, ZK_RELEASING);
@@ -922,7 +939,8 @@ static void put_delete(struct zk_part *part, struct jute_out *out)
         char path[ZK_PATH_MAX], marker[ZK_PATH_MAX];
 
         zk_path_of_part(part, path);
-        if (part->claim->lost || !zk_delay_path(part, marker)) {
+        part->both = !part->claim->lost && zk_delay_path(part, marker);
+        if (!part->both) {
                 zk_request(part->session, ZK_DELETE);
                 jute_put_path_version(out, path, -1);
                 return;
@@ -979,9 +997,9 @@ void zk_claims_up(struct zk_session *session)
 }
 
 /* A connection that was cut says nothing about the next one; where there is none, the next is not waited for. */
-static bool give_up_asking(const struct zk_part *part, const struct pawl_why *why, bool was_connected)
+bool zk_claim_gives_up(const struct zk_part *part, const struct zk_session *session, const struct pawl_why *why,
+                       bool was_connected)
 {
-        const struct zk_session *session = part->session;
         const struct zk *zk = part->zk;
         int64_t now = zk_now(zk), timeout = zk->timeout;
         int64_t since = zk->lost_at > part->until ? zk->lost_at : part->until;
@@ -1005,11 +1023,11 @@ static void end_parked(struct zk_part *part, const struct pawl_why *why, bool wa
                 if (pointless)
                         release_behind(part);
         } else if (part->want == ZK_CANCELLING) {
-                if (part->code == PAWL_BUSY && give_up_asking(part, why, was_connected)) {
+                if (part->code == PAWL_BUSY && zk_claim_gives_up(part, part->session, why, was_connected)) {
                         zk_ghost_of(part);
                         zk_claim_refuse(part, part->code, NULL);
                 }
-        } else if (give_up_asking(part, why, was_connected)) {
+        } else if (zk_claim_gives_up(part, part->session, why, was_connected)) {
                 if (part->made || part->doubtful)
                         zk_ghost_of(part);
                 zk_claim_refuse(part, why->code, why->text);

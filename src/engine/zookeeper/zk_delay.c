@@ -13,6 +13,7 @@
 #include "zk.h"
 
 enum { GUID_LENGTH = 36 };
+#define RETRY_AFTER (100 * MS)
 
 struct zk_delay {
         struct zk_ask ask;
@@ -22,6 +23,8 @@ struct zk_delay {
         struct zk_session *session;
         struct zk_part *part; /* NULL: it is over, and the marker is to be deleted when the timer says so */
         int64_t ttl, delay;
+        int64_t told; /* from when the lease counts, as the core knows it */
+        bool sent;    /* it may be there */
         bool made;
         bool due; /* to be deleted now */
         char path[ZK_PATH_MAX];
@@ -81,7 +84,9 @@ static void delay_over(struct timer *timer)
 
         loop_set(delay->zk->engine.host->loop, timer, NEVER);
         delay->due = true;
-        if (!zk_asked(&delay->ask))
+        if (!delay->sent)
+                delay_free(delay); /* its session may never come up */
+        else if (!zk_asked(&delay->ask))
                 marker_send(delay);
 }
 
@@ -114,6 +119,8 @@ static bool is_long_enough(struct zk_delay *delay)
 
         if (session->timeout >= session->wanted_ms * MS)
                 return true;
+        if (delay->part->state != ZK_MARKING) /* it is held, and made again elsewhere: its lease will not be extended */
+                return false;
         snprintf(why, sizeof(why),
                  "%.100s: a lock-delay of %lld ms needs a session of %lld ms, and the servers grant %lld ms at most "
                  "(maxSessionTimeout)",
@@ -174,11 +181,26 @@ static void put_marker(const struct zk_delay *delay, struct jute_out *out)
         jute_end_ops(out);
 }
 
+/* What a lost connection kept back is sent when the session is up again; without memory a claim that waits for its marker is
+ * refused, one that is held tries again at its next renewal. */
+static void not_sent(struct zk_delay *delay, int code)
+{
+        struct zk *zk = delay->zk;
+
+        if (code != PAWL_NO_MEMORY)
+                return;
+        if (delay->due)
+                loop_set(zk->engine.host->loop, &delay->timer, zk_now(zk) + RETRY_AFTER); /* moving: cannot fail */
+        else if (delay->part->state == ZK_MARKING)
+                refuse_delay(delay->part, code, NULL);
+}
+
 /* Makes it or deletes it, whichever is next. What cannot be sent now is sent when the session comes back. */
 static void marker_send(struct zk_delay *delay)
 {
         struct zk_session *session = delay->session;
         struct jute_out *out;
+        int code;
 
         if (session->state != ZK_CONNECTED || (!delay->due && (!delay->part || !is_long_enough(delay))))
                 return;
@@ -190,7 +212,11 @@ static void marker_send(struct zk_delay *delay)
         } else {
                 put_marker(delay, out);
         }
-        (void)zk_send(session);
+        code = zk_send(session);
+        if (code == PAWL_OK)
+                delay->sent = true;
+        else
+                not_sent(delay, code);
 }
 
 void zk_delay_mark(struct zk_part *part)
@@ -199,7 +225,8 @@ void zk_delay_mark(struct zk_part *part)
         struct zk_delay *delay = part->delay;
 
         part->state = ZK_MARKING;
-        if (delay) { /* of an earlier place in the line: the same uid, so the same marker */
+        part->until = zk_now(zk); /* so long has the marker's session not answered yet */
+        if (delay) {              /* of an earlier place in the line: the same uid, so the same marker */
                 if (delay->made)
                         zk_claim_grant(part);
                 else if (!zk_asked(&delay->ask))
@@ -264,7 +291,20 @@ int64_t zk_delay_counts_from(const struct zk_part *part)
 
 void zk_delay_beat(struct zk_part *part)
 {
-        zk_beat(part->delay->session);
+        struct zk_delay *delay = part->delay;
+
+        if (!delay->made && !zk_asked(&delay->ask))
+                marker_send(delay);
+        zk_beat(delay->session);
+}
+
+bool zk_delay_gained(struct zk_part *part, int64_t from)
+{
+        bool gained = from > part->delay->told;
+
+        if (gained)
+                part->delay->told = from;
+        return gained;
 }
 
 /* ---- its session ----------------------------------------------------------------------------------------------- */
@@ -280,6 +320,22 @@ void zk_delays_up(struct zk_session *session)
                 if (delay->session == session && !zk_asked(&delay->ask) &&
                     (delay->due || (delay->part && !delay->made)))
                         marker_send(delay);
+        }
+}
+
+/* Claims that wait for their marker do not wait for its session for ever: nobody else gets the lock meanwhile. */
+void zk_delays_down(struct zk_session *session, const struct pawl_why *why, bool was_connected)
+{
+        struct list *next, *delays = &session->zk->delays;
+
+        for (struct list *at = delays->next; at != delays; at = next) {
+                struct zk_delay *delay = container_of(at, struct zk_delay, listed);
+                struct zk_part *part = delay->part;
+
+                next = at->next;
+                if (delay->session == session && part && part->state == ZK_MARKING &&
+                    zk_claim_gives_up(part, session, why, was_connected))
+                        refuse_delay(part, why->code, why->text);
         }
 }
 

@@ -588,6 +588,7 @@ static void tell_down(struct zk_session *session, bool was_connected)
         struct zk *zk = session->zk;
 
         zk_claims_down(session, &session->why, was_connected);
+        zk_delays_down(session, &session->why, was_connected);
         if (!is_connected(zk))
                 zk_inspect_down(zk, &session->why);
         if (!is_wanted(session))
