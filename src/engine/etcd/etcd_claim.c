@@ -135,8 +135,10 @@ void claim_told(struct etcd_part *part, int64_t sent_at)
 
         part->state = PART_HELD;
         part->since = etcd_now(part->etcd);
-        if (part->term->own)
+        if (part->term->own) {
                 delay_leave_alone(part);
+                wait_left(part, false); /* from now on others may give it back by its word: those behind it watch */
+        }
         news_held(part);
         history_began(part);
         host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
@@ -641,6 +643,7 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
         sweep_remove(part);
         channel_forget(channel_of(part), &part->ask);
         door_leave(part);
+        part->renewing = false;
         if (part->state == PART_HELD) {
                 claim_gone(part, PAWL_REASON_SESSION);
         } else if (part->state == PART_RELEASING) {

@@ -112,6 +112,23 @@ static void begun(struct etcd_tenant *tenant)
                             etcd_now(marker->etcd) + marker->part->claim->ttl);
 }
 
+static int rent(struct etcd_marker *marker)
+{
+        const struct claim *claim = marker->part->claim;
+
+        return term_rent(marker->etcd, &marker->tenant, length_of(claim), claim->detached);
+}
+
+static void rent_again(struct etcd_marker *marker)
+{
+        struct etcd_part *part = marker->part;
+
+        if (rent(marker) != PAWL_OK && part->state == PART_TERMING)
+                claim_refuse(part, PAWL_NO_MEMORY, NULL);
+}
+
+/* A lease that ran out, or that nobody answered for, is asked for again. One that is refused is, of a held claim, at its next
+ * renewal: at once would be again and again. */
 static void over(struct etcd_tenant *tenant, const struct pawl_why *why)
 {
         struct etcd_marker *marker = container_of(tenant, struct etcd_marker, tenant);
@@ -122,8 +139,10 @@ static void over(struct etcd_tenant *tenant, const struct pawl_why *why)
                 free_marker(marker);
         else if (part->state == PART_TERMING && why->code != PAWL_LOST)
                 claim_refuse(part, why->code, why->text);
-        else
-                (void)!term_rent(marker->etcd, tenant, length_of(part->claim), part->claim->detached);
+        else if (why->code == PAWL_LOST || why->code == PAWL_UNREACHABLE || part->state == PART_ENTERING)
+                rent_again(marker);
+        else if (part->state == PART_WAITING || part->state == PART_LOOKING || part->state == PART_KEEPING)
+                claim_leave(part, why->code);
 }
 
 int delay_begin(struct etcd_part *part)
@@ -147,8 +166,7 @@ int delay_begin(struct etcd_part *part)
         list_append(&etcd->markers, &marker->listed);
         part->marker = marker;
         marker->timer.fire = delay_is_over;
-        if (loop_set(etcd->engine.host->loop, &marker->timer, NEVER) != 0 ||
-            term_rent(etcd, &marker->tenant, length_of(part->claim), part->claim->detached) != PAWL_OK) {
+        if (loop_set(etcd->engine.host->loop, &marker->timer, NEVER) != 0 || rent(marker) != PAWL_OK) {
                 free_marker(marker);
                 return PAWL_NO_MEMORY;
         }
@@ -177,6 +195,8 @@ void delay_keep(struct etcd_part *part)
 {
         if (part->marker && part->marker->tenant.term)
                 term_keep(part->marker->tenant.term);
+        else if (part->marker)
+                (void)!rent(part->marker);
 }
 
 struct etcd_term *delay_term(const struct etcd_part *part)
@@ -209,7 +229,9 @@ void delay_drop(struct etcd_part *part)
 {
         struct etcd_marker *marker = take_from(part);
 
-        if (marker)
+        if (marker && ask_busy(&marker->ask)) /* it is being put again, and may come late */
+                delete_marker(marker);
+        else if (marker)
                 free_marker(marker);
 }
 

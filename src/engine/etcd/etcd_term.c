@@ -23,15 +23,19 @@ static uint64_t hash_of(int64_t lease)
         return (uint64_t)lease * UINT64_C(0x9e3779b97f4a7c15) >> 16;
 }
 
-static struct etcd_term *find_lease(const struct etcd *etcd, int64_t lease)
+/* The one that waits longest for an answer: two handles of a detached lock have a term each, of one lease. */
+static struct etcd_term *find_kept(const struct etcd *etcd, int64_t lease)
 {
+        struct etcd_term *first = NULL;
+
         for (struct link *link = table_first(&etcd->leases, hash_of(lease)); link; link = link->next) {
                 struct etcd_term *term = container_of(link, struct etcd_term, link);
 
-                if (term->lease == lease)
-                        return term;
+                if (term->lease == lease && term->state == TERM_ALIVE && term->kept_at &&
+                    (!first || term->kept_at < first->kept_at))
+                        first = term;
         }
-        return NULL;
+        return first;
 }
 
 /* Whole seconds; the store ends a lease a little earlier than we count, if its leader has changed: see NOTES.md. */
@@ -133,22 +137,41 @@ static void write_look(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &request.base);
 }
 
-/* A request that was given up, and came late, may have put a key that no claim of ours knows. It is deleted when it was seen
- * twice. */
-static void see_stray(struct etcd_term *term, const ProtobufCBinaryData *key, const uint64_t uid[2])
+static bool same_uid(const uint64_t a[2], const uint64_t b[2])
 {
-        if (uid[0] != term->stray[0] || uid[1] != term->stray[1]) {
-                term->stray[0] = uid[0];
-                term->stray[1] = uid[1];
-        } else {
-                ghost_of_key(term->etcd, (const char *)key->data, key->len);
-        }
+        return a[0] == b[0] && a[1] == b[1];
 }
 
+/* Of a detached lock there may be several handles, each with a term of its own. */
+static struct etcd_part *part_on(const struct etcd_term *term, const uint64_t uid[2])
+{
+        struct etcd_part *part;
+
+        if (!term->own)
+                return claim_find(term->etcd, uid);
+        part = list_empty(&term->parts) ? NULL : list_first(&term->parts, struct etcd_part, termed);
+        return part && same_uid(part->claim->uid, uid) ? part : NULL;
+}
+
+/* Its marker was put in the same transaction. */
+static void delete_stray(struct etcd *etcd, const ProtobufCBinaryData *key, const char *name, size_t name_length,
+                         const uint64_t uid[2])
+{
+        char marker[ETCD_KEY_MAX];
+        size_t length = key_of_markers(etcd, name, name_length, marker);
+
+        length = (size_t)(uid_put(marker + length, uid) - marker);
+        ghost_of_key(etcd, (const char *)key->data, key->len);
+        ghost_of_key(etcd, marker, length);
+}
+
+/* A request that was given up, and came late, may have put a key that no claim of ours knows. It is deleted when it was seen
+ * twice; of several one after the other. */
 static void mark_seen(struct etcd_term *term, const Pb__LeaseTimeToLiveResponse *reply)
 {
         char name[PAWL_NAME_MAX + 1];
         size_t name_length, rest_length;
+        uint64_t stray[2] = {0, 0};
         struct contender contender;
         struct etcd_part *part;
         const char *rest;
@@ -158,12 +181,15 @@ static void mark_seen(struct etcd_term *term, const Pb__LeaseTimeToLiveResponse 
                 if (!key_split(term->etcd, &reply->keys[i], name, &name_length, &rest, &rest_length))
                         continue;
                 key_read(rest, rest_length, &contender, &lease);
-                part = claim_find(term->etcd, contender.uid);
+                part = part_on(term, contender.uid);
                 if (part)
                         part->seen = true;
+                else if (!term->own && same_uid(contender.uid, term->stray))
+                        delete_stray(term->etcd, &reply->keys[i], name, name_length, contender.uid);
                 else if (!term->own)
-                        see_stray(term, &reply->keys[i], contender.uid);
+                        memcpy(stray, contender.uid, sizeof(stray));
         }
+        memcpy(term->stray, stray, sizeof(stray));
 }
 
 static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
@@ -206,10 +232,10 @@ static void look(struct etcd_term *term)
 
 void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl)
 {
-        struct etcd_term *term = find_lease(etcd, lease);
+        struct etcd_term *term = find_kept(etcd, lease);
         struct pawl_why why;
 
-        if (!term || term->state != TERM_ALIVE || !term->kept_at)
+        if (!term)
                 return;
         if (ttl <= 0) {
                 why_set(&why, PAWL_LOST, "the lease has ended");

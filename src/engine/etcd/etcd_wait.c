@@ -96,6 +96,11 @@ static void take_place(struct etcd_line *line, struct etcd_wait *wait)
         line->count++;
 }
 
+static bool is_at_large(const struct etcd_part *part)
+{
+        return part->claim->detached && (part->state == PART_HELD || part->state == PART_RELEASING);
+}
+
 static bool is_exclusive(const struct etcd_part *part)
 {
         return part->claim->mode == PAWL_EXCLUSIVE;
@@ -386,14 +391,15 @@ static void watch_line(struct etcd_wait *wait, size_t missing)
         watch_begin(&wait->part->etcd->channel, &wait->watch);
 }
 
-/* One whose key says that it is ours is waited for without a watch, if we know it as it stands there. */
+/* One whose key says that it is ours is waited for without a watch, if we know it as it stands there, and if nobody else can
+ * give it back: a detached one may be, by its word. */
 static void wait_for(struct etcd_part *part, const Pb__KeyValue *kv, const uint64_t uid[2], bool nearest, bool sure)
 {
         struct etcd_part *blocker = claim_find(part->etcd, uid);
 
         if (begin_wait(part) != PAWL_OK)
                 return;
-        if (blocker && blocker != part && blocker->order == (uint64_t)kv->create_revision)
+        if (blocker && blocker != part && blocker->order == (uint64_t)kv->create_revision && !is_at_large(blocker))
                 wait_behind(part->wait, blocker, nearest);
         else
                 watch_key(part->wait, &kv->key, sure);

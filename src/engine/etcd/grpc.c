@@ -1067,13 +1067,21 @@ int grpc_connect(struct grpc *grpc, int64_t time_limit, struct pawl_why *why)
         return code;
 }
 
+static void drop_token(struct grpc *grpc)
+{
+        if (grpc->token)
+                explicit_bzero(grpc->token, strlen(grpc->token));
+        free(grpc->token);
+        grpc->token = NULL;
+}
+
 int grpc_set_token(struct grpc *grpc, const char *token)
 {
         char *copy = token ? strdup(token) : NULL;
 
         if (token && !copy)
                 return PAWL_NO_MEMORY;
-        free(grpc->token);
+        drop_token(grpc);
         grpc->token = copy;
         return PAWL_OK;
 }
@@ -1108,7 +1116,6 @@ void grpc_close(struct grpc *grpc)
         flows_free(&grpc->spare);
         grpc->spares = 0;
         arena_free(&grpc->arena);
-        free(grpc->token);
-        grpc->token = NULL;
+        drop_token(grpc);
         net_close(&grpc->net);
 }
