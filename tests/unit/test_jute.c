@@ -45,12 +45,12 @@ TEST(requests_stand_one_behind_the_other)
         struct jute_in in;
         size_t first;
 
-        jute_put_ping(&out);
+        jute_put_close(&out, 2);
         jute_put_close(&out, 3);
         first = jute_packet(memory, jute_written(&out), 100, &in);
         REQUIRE_INT(first, 12);
-        CHECK_INT(jute_get_int(&in), ZK_XID_PING);
-        CHECK_INT(jute_get_int(&in), ZK_PING);
+        CHECK_INT(jute_get_int(&in), 2);
+        CHECK_INT(jute_get_int(&in), ZK_CLOSE);
         REQUIRE_INT(jute_packet(memory + first, jute_written(&out) - first, 100, &in), 12);
         CHECK_INT(jute_get_int(&in), 3);
         CHECK_INT(jute_get_int(&in), ZK_CLOSE);
@@ -124,7 +124,7 @@ TEST(a_packet_that_is_not_all_there_is_waited_for)
         struct jute_out out = fresh(sizeof(memory));
         struct jute_in in;
 
-        jute_put_ping(&out);
+        jute_put_close(&out, 1);
         for (size_t size = 0; size < 12; size++)
                 CHECK_INT(jute_packet(memory, size, 100, &in), 0);
         CHECK_INT(jute_packet(memory, 12, 100, &in), 12);

@@ -123,11 +123,6 @@ void jute_put_connect(struct jute_out *out, const struct zk_connect *connect)
         jute_end(out, start);
 }
 
-void jute_put_ping(struct jute_out *out)
-{
-        jute_end(out, jute_begin(out, ZK_XID_PING, ZK_PING));
-}
-
 void jute_put_close(struct jute_out *out, int32_t xid)
 {
         jute_end(out, jute_begin(out, xid, ZK_CLOSE));

@@ -127,7 +127,6 @@ struct zk_connect {
 void jute_put_connect(struct jute_out *out, const struct zk_connect *connect);
 
 /* Whole packets without a body, or with one that never changes. */
-void jute_put_ping(struct jute_out *out);
 void jute_put_close(struct jute_out *out, int32_t xid);
 void jute_put_auth(struct jute_out *out, const char *scheme, const char *text, size_t length);
 

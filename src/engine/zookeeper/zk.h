@@ -69,6 +69,8 @@ void zk_request(struct zk_session *session, enum zk_op op);
 int zk_send(struct zk_session *session);
 /* The asker goes away: its answers will be dropped. Nothing happens if it is not under way. */
 void zk_forget(struct zk_session *session, struct zk_ask *ask);
+/* For an ask from malloc whose answers nobody needs: frees it behind the last. */
+void zk_nobody_hears(struct zk_ask *ask, int error, struct jute_in *reply);
 
 /* For one request with a path and a record's data. */
 enum {
@@ -134,8 +136,9 @@ struct zk_session {
         int64_t wanted_ms; /* the timeout that is asked for */
         int64_t timeout;   /* what the server granted; ns */
         struct term_time time;
-        int64_t used_at; /* when it was last used, if users is 0 */
-        int64_t sent_at; /* when the last bytes were sent: pings count */
+        int64_t used_at;  /* when it was last used, if users is 0 */
+        int64_t sent_at;  /* when the last bytes were sent */
+        int64_t taken_at; /* when it was opened, or taken up again, the last time: before that was sent */
         int64_t heard_at;
         int64_t every;  /* how often it is kept alive */
         size_t users;   /* claims, markers: it is not idle */

@@ -804,8 +804,9 @@ static void rewrite(struct zk_part *part)
 {
         int code;
 
-        if (zk_asked(&part->ask))
+        if (zk_asked(&part->ask) && part->ask.answered == rewritten)
                 return;
+        zk_forget(part->session, &part->ask); /* it reads its node: that can wait */
         part->ask.answered = rewritten;
         zk_put_held(part, zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM));
         code = zk_send(part->session);

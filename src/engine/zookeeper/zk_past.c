@@ -255,6 +255,7 @@ struct zk_adopted *zk_past_adopted(const struct zk *zk, const struct zk_part *pa
 static void drop(struct zk_adopted *adopted)
 {
         list_remove(&adopted->listed);
+        explicit_bzero(adopted->password, sizeof(adopted->password));
         free(adopted);
 }
 

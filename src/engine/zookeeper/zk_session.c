@@ -17,6 +17,7 @@ enum {
 
 static void session_due(struct timer *timer);
 static void connect_again(struct timer *timer);
+static void keep_alive(struct zk_session *session, int64_t now);
 static void beat_answered(struct zk_ask *ask, int error, struct jute_in *reply);
 static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply);
 static const struct net_events net_events;
@@ -49,6 +50,12 @@ static void wake_by(struct zk_session *session, int64_t at)
 
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
+/* Those below 0 have a meaning of their own. */
+static int32_t next_xid(int32_t xid)
+{
+        return xid == INT32_MAX ? 1 : xid + 1;
+}
+
 static bool may_ask(const struct zk_session *session)
 {
         return session->net.state == NET_UP && !session->net.failing &&
@@ -63,7 +70,7 @@ struct jute_out *zk_begin(struct zk_session *session, struct zk_ask *ask, size_t
         memory = may_ask(session) ? net_room(&session->net, room) : NULL;
         jute_out_init(&session->out, memory, memory ? room : 0);
         session->out.full = !memory;
-        ask->xid = session->xid + 1;
+        ask->xid = next_xid(session->xid);
         ask->left = 0;
         ask->proves = 0;
         return &session->out;
@@ -82,7 +89,8 @@ void zk_request(struct zk_session *session, enum zk_op op)
 
         if (ask->left)
                 jute_end(&session->out, session->packet);
-        session->packet = jute_begin(&session->out, ++session->xid, op);
+        session->xid = next_xid(session->xid);
+        session->packet = jute_begin(&session->out, session->xid, op);
         if (is_write(op) && ask->left < 16)
                 ask->proves |= (uint16_t)(1u << ask->left);
         ask->left++;
@@ -102,7 +110,7 @@ int zk_send(struct zk_session *session)
 
         jute_end(&session->out, session->packet);
         if (!may_ask(session) || session->out.full) {
-                session->xid -= ask->left;
+                session->xid = ask->xid - 1;
                 ask->left = 0;
                 return may_ask(session) ? PAWL_NO_MEMORY : PAWL_UNREACHABLE;
         }
@@ -115,8 +123,7 @@ int zk_send(struct zk_session *session)
         return PAWL_OK;
 }
 
-/* Somebody must be there when the answers come. */
-static void nobody_hears(struct zk_ask *ask, int error, struct jute_in *reply)
+void zk_nobody_hears(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         (void)error;
         (void)reply;
@@ -138,7 +145,7 @@ void zk_forget(struct zk_session *session, struct zk_ask *ask)
                 return;
         }
         *stand_in = *ask;
-        stand_in->answered = nobody_hears;
+        stand_in->answered = zk_nobody_hears;
         list_append(ask->listed.next, &stand_in->listed); /* before the next: in its place */
         list_remove(&ask->listed);
 }
@@ -228,10 +235,18 @@ static bool is_about_session(int error)
                error == ZK_NOT_READ_ONLY;
 }
 
+/* After a long silence a write may be committed moments before the leader ends the session: it does not count as a sign of
+ * life there until our server reports it. Coming back is one at once. */
 static void prove(struct zk_session *session, const struct zk_ask *ask)
 {
-        if (ask->sent_at > session->time.extended_at)
-                session->time.extended_at = ask->sent_at;
+        struct term_time *time = &session->time;
+        int64_t known_at = time->extended_at > session->taken_at ? time->extended_at : session->taken_at;
+
+        if (time->length > 0 && ask->sent_at - known_at > time->length)
+                net_fail(&session->net, PAWL_UNREACHABLE, "%s: nothing was sent for %lld ms: is the session there?",
+                         session->zk->where, (long long)((ask->sent_at - known_at) / MS));
+        else if (ask->sent_at > time->extended_at)
+                time->extended_at = ask->sent_at;
 }
 
 static void answer(struct zk_session *session, const struct zk_reply *reply, struct jute_in *in)
@@ -245,7 +260,7 @@ static void answer(struct zk_session *session, const struct zk_reply *reply, str
         if (reply->error == ZK_OK && (ask->proves & 1))
                 prove(session, ask);
         ask->proves >>= 1;
-        ask->xid++;
+        ask->xid = next_xid(ask->xid);
         if (--ask->left == 0) {
                 list_remove(&ask->listed);
                 session->asks--;
@@ -277,7 +292,7 @@ static void take_reply(struct zk_session *session, struct jute_in *in)
         else if (is_about_session(reply.error))
                 net_fail(&session->net, PAWL_UNREACHABLE,
                          "%s: the session is no longer there, or the server lost its quorum", session->zk->where);
-        else if (reply.xid != ZK_XID_PING)
+        else
                 answer(session, &reply, in);
 }
 
@@ -323,15 +338,10 @@ static void put_auth(struct zk_session *session, struct jute_out *out)
         jute_put_auth(out, "digest", session->zk->auth, strlen(session->zk->auth));
 }
 
-static void put_ping(struct zk_session *session, struct jute_out *out)
-{
-        (void)session;
-        jute_put_ping(out);
-}
-
 static void put_close(struct zk_session *session, struct jute_out *out)
 {
-        jute_put_close(out, ++session->xid);
+        session->xid = next_xid(session->xid);
+        jute_put_close(out, session->xid);
 }
 
 static void up(struct net *net)
@@ -342,10 +352,12 @@ static void up(struct net *net)
         session->met = true;
         session->greeted = false;
         session->in_size = 0;
+        session->xid = 0;
         write_packet(session, put_connect, 128);
         wake_by(session, session->sent_at + patience(session));
 }
 
+/* sync first: a server that is behind may not know of the last restore. */
 static void ask_number(struct zk_session *session)
 {
         struct jute_out *out;
@@ -353,7 +365,9 @@ static void ask_number(struct zk_session *session)
 
         zk_path_of_own(session->zk, NULL, path);
         zk_ask_init(&session->greeting, number_answered);
-        out = zk_begin(session, &session->greeting, ZK_REQUEST_ROOM);
+        out = zk_begin(session, &session->greeting, 2 * ZK_REQUEST_ROOM);
+        zk_request(session, ZK_SYNC);
+        jute_put_path(out, path);
         zk_request(session, ZK_GET_DATA);
         jute_put_path_watch(out, path, false);
         if (zk_send(session) != PAWL_OK)
@@ -372,6 +386,14 @@ static void expired(struct zk_session *session)
         zk_news_expired(session);
         if (session->users == 0)
                 loop_set(session->net.loop, &session->timer, 0); /* to be freed */
+}
+
+/* Often enough that a beat may be lost, and that each still proves something: see prove. */
+static int64_t beat_every(const struct zk_session *session)
+{
+        int64_t third = session->timeout / 3, half = session->time.length / 2;
+
+        return half > 0 && half < third ? half : third;
 }
 
 static void take_connect(struct zk_session *session, struct jute_in *in)
@@ -397,12 +419,13 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
         }
         if (session->id == 0) /* to make one is a write */
                 session->time.extended_at = session->sent_at;
+        session->taken_at = session->sent_at;
         session->id = answer.session;
         memcpy(session->password, answer.password, sizeof(session->password));
         session->timeout = answer.timeout_ms * MS;
         session->time.length = session->timeout > session->zk->slack ? session->timeout - session->zk->slack : 0;
         if (session->kind != ZK_MARKERS)
-                session->every = session->timeout / 3;
+                session->every = beat_every(session);
         if (session->zk->auth)
                 write_packet(session, put_auth, 256 + strlen(session->zk->auth));
         ask_number(session);
@@ -417,6 +440,7 @@ static void connected(struct zk_session *session)
         session->round = 0;
         net_backoff_reset(&session->backoff);
         wake_by(session, now_of(session) + session->every);
+        keep_alive(session, now_of(session)); /* first: what is granted now counts from it */
         zk_claims_up(session);
         zk_delays_up(session);
         zk_ghosts_up(session);
@@ -433,7 +457,8 @@ static bool read_number(struct zk *zk, struct jute_text text)
 
         if (text.length > 0 && !words_number(&words, 10, (1 << 15) - 1, &number))
                 return false;
-        zk->restores = number;
+        if (number > zk->restores) /* it only grows: tokens must not go back */
+                zk->restores = number;
         return true;
 }
 
@@ -445,7 +470,7 @@ static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply
         struct zk_stat stat;
         const char *sentence;
 
-        if (error == ZK_CONNECTION_LOSS)
+        if (error == ZK_CONNECTION_LOSS || ask->left)
                 return;
         if (error == ZK_OK)
                 jute_get_data(reply, &text, &stat);
@@ -671,7 +696,7 @@ static void session_free(struct zk_session *session)
                 struct zk_ask *ask = list_first(&session->asked, struct zk_ask, listed);
 
                 list_remove(&ask->listed);
-                if (ask->answered == nobody_hears)
+                if (ask->answered == zk_nobody_hears)
                         free(ask);
         }
         while (!list_empty(&session->watching))
@@ -762,24 +787,31 @@ static void keep_alive(struct zk_session *session, int64_t now)
 {
         if (session->state != ZK_CONNECTED || is_let_alone(session))
                 return;
-        if (session->users > 0) {
-                if (now >= last_proof(session) + session->every)
-                        zk_beat(session);
-        } else if (now >= session->sent_at + session->every) {
-                write_packet(session, put_ping, 64);
-                net_flush(&session->net);
-        }
+        if (now >= last_proof(session) + session->every)
+                zk_beat(session);
 }
 
 static int64_t next_look(const struct zk_session *session, int64_t now)
 {
         int64_t next = expected_by(session), at;
 
+        if (session->freed && session->users == 0)
+                return now + 10 * MS;
         if (session->state == ZK_CONNECTED && !is_let_alone(session)) {
-                at = (session->users ? last_proof(session) : session->sent_at) + session->every;
+                at = last_proof(session) + session->every;
                 next = at < next ? at : next;
         }
         return next > now ? next : now + 10 * MS;
+}
+
+/* Nobody wants it any more, and whoever still asks by it has been answered. */
+static bool is_over(const struct zk_session *session)
+{
+        if (session->users > 0)
+                return false;
+        if (session->state == ZK_EXPIRED || (session->state == ZK_DOWN && !is_wanted(session)))
+                return true;
+        return session->freed ? session->state != ZK_CONNECTED || list_empty(&session->asked) : is_idle(session);
 }
 
 /* The timer is not moved with each request: it fires, finds that all is well, and goes on from there. */
@@ -790,8 +822,7 @@ static void session_due(struct timer *timer)
         int64_t now = loop_now(loop);
 
         loop_set(loop, timer, NEVER); /* at once, while the heap still has the room it left: cannot fail */
-        if (session->users == 0 && (session->state == ZK_EXPIRED || session->freed ||
-                                    (session->state == ZK_DOWN && !is_wanted(session)) || is_idle(session))) {
+        if (is_over(session)) {
                 if (session->state != ZK_EXPIRED)
                         zk_news_expired(session);
                 if (!session->dropped)
@@ -950,7 +981,8 @@ void zk_sessions_close(struct zk *zk)
         while (!list_empty(&zk->sessions)) {
                 struct zk_session *session = list_first(&zk->sessions, struct zk_session, listed);
 
-                if (session->kind != ZK_OWN)
+                if (session->kind != ZK_OWN ||
+                    session->kept) /* a detached claim that waits has nothing to leave behind */
                         say_goodbye(session);
                 session_free(session);
         }

@@ -230,14 +230,6 @@ void zk_put_held(struct zk_part *part, struct jute_out *out)
         jute_put_set_data(out, path, record, length, -1);
 }
 
-/* Somebody must be there when the answer comes. */
-static void said(struct zk_ask *ask, int error, struct jute_in *reply)
-{
-        (void)error;
-        (void)reply;
-        free(ask);
-}
-
 /* Writes into its node that it holds: who watches it, to be the next of a limited lock, looks again. */
 static void say_held(struct zk_part *part)
 {
@@ -246,7 +238,7 @@ static void say_held(struct zk_part *part)
 
         if (!ask)
                 return;
-        zk_ask_init(ask, said);
+        zk_ask_init(ask, zk_nobody_hears);
         zk_put_held(part, zk_begin(session, ask, ZK_REQUEST_ROOM));
         if (zk_send(session) != PAWL_OK)
                 free(ask);
