@@ -680,6 +680,10 @@ void zk_claim_acquire(struct engine *engine, struct claim *claim)
                 zk_claim_refuse(part, PAWL_INVALID, "/zookeeper is the servers' own: give the locks a path in the URL");
                 return;
         }
+        if (claim->detached && claim->delay) {
+                zk_claim_refuse(part, PAWL_UNSUPPORTED, "a lease that outlives its process has no lock-delay here");
+                return;
+        }
         part->since_ms = zk_wall_ms();
         part->session = zk_session_find(zk, claim->ttl, claim->detached ? ZK_OWN : ZK_SHARED);
         if (part->session)

@@ -99,29 +99,6 @@ void zk_path_of_own(const struct zk *zk, const char *rest, char *path)
         snprintf(path, ZK_PATH_MAX, "%s/.pawl%s%s", zk->chroot, rest ? "/" : "", rest ? rest : "");
 }
 
-/* The server writes the number as %010d: ten characters, or eleven for the lowest. Returns the length of what is
- * before it. */
-static size_t read_number(struct jute_text name, int32_t *number)
-{
-        int64_t value = 0;
-        size_t start = name.length - 10;
-        bool negative = name.at[start] == '-';
-
-        for (size_t i = start + negative; i < name.length; i++) {
-                if (name.at[i] < '0' || name.at[i] > '9')
-                        return 0;
-                value = 10 * value + (name.at[i] - '0');
-        }
-        if (value > INT32_MAX) {
-                if (negative || start == 0 || name.at[start - 1] != '-' || -value < INT32_MIN)
-                        return 0;
-                negative = true;
-                start--;
-        }
-        *number = (int32_t)(negative ? -value : value);
-        return start;
-}
-
 static bool ends_with(const char *text, size_t *length, const char *word)
 {
         size_t size = strlen(word);
@@ -130,6 +107,38 @@ static bool ends_with(const char *text, size_t *length, const char *word)
                 return false;
         *length -= size;
         return true;
+}
+
+/* Takes the word off that stands before the number. Curator: lock-, __WRIT__, __READ__; kazoo: __lock__, __rlock__. */
+static bool read_kind(const char *text, size_t *length, bool *shared)
+{
+        *shared = ends_with(text, length, "__READ__") || ends_with(text, length, "__rlock__");
+        return *shared || ends_with(text, length, "lock-") || ends_with(text, length, "__WRIT__") ||
+               ends_with(text, length, "__lock__");
+}
+
+/* The server writes the number as %010d: ten characters, or eleven below -999999999. A - before ten digits belongs to the
+ * number if there is a word before it, and not to the word. Returns the length of what is before the number. */
+static size_t read_number(struct jute_text name, int32_t *number)
+{
+        int64_t value = 0;
+        size_t start = name.length - 10, before = start - 1;
+        bool negative = name.at[start] == '-', shared;
+
+        for (size_t i = start + negative; i < name.length; i++) {
+                if (name.at[i] < '0' || name.at[i] > '9')
+                        return 0;
+                value = 10 * value + (name.at[i] - '0');
+        }
+        if (!negative && name.at[before] == '-' && read_kind(name.at, &before, &shared)) {
+                negative = true;
+                start--;
+        }
+        value = negative ? -value : value;
+        if (value < INT32_MIN || value > INT32_MAX)
+                return 0;
+        *number = (int32_t)value;
+        return start;
 }
 
 /* Our own words between the uid and the kind. */
@@ -148,7 +157,6 @@ static void read_flags(const char *flags, size_t length, struct zk_node *node)
         }
 }
 
-/* Curator: lock-, __WRIT__, __READ__; kazoo: __lock__, __rlock__. */
 bool zk_node_read(struct jute_text name, struct zk_node *node)
 {
         enum { GUID_END = 3 + 36 };
@@ -157,10 +165,7 @@ bool zk_node_read(struct jute_text name, struct zk_node *node)
         memset(node, 0, sizeof(*node));
         if (name.length <= 10 || (length = read_number(name, &node->number)) == 0)
                 return false;
-        if (ends_with(name.at, &length, "__READ__") || ends_with(name.at, &length, "__rlock__"))
-                node->contender.shared = true;
-        else if (!ends_with(name.at, &length, "lock-") && !ends_with(name.at, &length, "__WRIT__") &&
-                 !ends_with(name.at, &length, "__lock__"))
+        if (!read_kind(name.at, &length, &node->contender.shared))
                 return false;
         if (length > GUID_END && memcmp(name.at, "_c_", 3) == 0 && name.at[GUID_END] == '-' &&
             zk_guid_read(name.at + 3, node->contender.uid) && length > GUID_END + 1)

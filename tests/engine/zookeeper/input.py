@@ -247,6 +247,22 @@ def the_number_of_a_line_may_wrap_around():
 
 
 @test
+def numbers_of_eleven_characters_are_nodes_in_the_line():
+    """All from -2147483648 to -1000000000: the - before the ten digits is not the one of lock-."""
+    store = ZooKeeper.one()
+    path = store.chroot + "/a"
+    store.keeper.create(path)
+    theirs = store.connect()
+    at_end(theirs.stop)
+    for number, child in enumerate(("-lock--2147483647", "-lock--1234567890", "-__WRIT__-1000000000", "-lock--999999999")):
+        theirs.create("%s/_c_00000000-0000-4000-8000-00000000000%d%s" % (path, number, child), ephemeral=True)
+    listed = pawl("show", "-e", store.url(), "--json", "a")
+    equal(listed.code, 0, listed.errors)
+    roles = [entry["role"] for entry in json.loads(listed.output) if entry["role"] in ("holder", "waiter")]
+    equal(sorted(roles), ["holder", "waiter", "waiter", "waiter"], listed.output)
+
+
+@test
 def an_old_stores_numbers_never_come_again_after_init():
     """As after a restore: what was handed out before init --yes is less than what comes behind it."""
     store = ZooKeeper.one()
