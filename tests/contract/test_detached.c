@@ -55,6 +55,29 @@ TEST(a_detached_lock_that_is_put_down_keeps_others_of_its_client_waiting)
         CHECK_INT(pawl_release(claim), PAWL_OK);
 }
 
+/* Who waits in the same client does not wait for the other handle. */
+TEST(a_lease_with_two_handles_in_one_client_is_free_when_one_gives_it_back)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct seen seen = {0};
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *first, *second, *claim;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 60000, .flags = PAWL_DETACH), &first));
+        MUST(pawl_lease(first, word, sizeof word));
+        MUST(pawl_adopt(one, word, NULL, &second));
+        CHECK_UINT(pawl_token(second), pawl_token(first));
+        MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &claim));
+        REQUIRE(queue_reaches(one, "a", 1));
+        CHECK_INT(pawl_release(first), PAWL_OK);
+        CHECK(SOON(atomic_load(&seen.granted) == 1));
+        CHECK_INT(atomic_load(&seen.status), PAWL_OK);
+        CHECK_INT(pawl_check(claim), PAWL_OK);
+        CHECK_INT(pawl_release(claim), PAWL_OK);
+}
+
 TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
 {
         const char *place = fresh_place();

@@ -176,6 +176,8 @@ void watches_down(struct etcd_channel *channel);
 void watches_mend(struct etcd_channel *channel);
 void watches_free(struct etcd_channel *channel);
 void channel_clock(struct etcd_channel *channel); /* something is to be mended in a while */
+/* The base is not what it was: it is read before anything else is asked. */
+void channel_greet_again(struct etcd_channel *channel);
 /* A stream does not answer: to the next endpoint. */
 void channel_suspect(struct etcd_channel *channel);
 /* Sends a keep-alive for a lease on its stream; the answer comes to term_kept. False: it could not be sent. */
@@ -305,6 +307,7 @@ struct etcd_part {
         struct etcd_wait *behind;   /* the first of our own that wait for this one */
         uint64_t order;             /* its key's create_revision; 0: not known to be there */
         int64_t since;              /* tried since; held since */
+        int64_t base_at;            /* etcd->base_at when it entered */
         uint8_t state;              /* enum part_state */
         uint8_t code;               /* of a refusal that waits for its key to be deleted */
         bool known : 1;             /* to the engine: from acquire until it is told */
@@ -468,6 +471,7 @@ extern const struct engine_leases etcd_leases;
 void examine_begin(struct engine *engine, struct inquiry *inquiry);
 void examine_init(struct engine *engine, struct inquiry *inquiry);
 bool examine_forget(struct etcd *etcd, const struct inquiry *inquiry);
+bool examine_mends(const struct etcd *etcd); /* is an init under way that writes the base anew, whatever it was? */
 void examine_free(struct etcd *etcd);
 char *examine_cli_options(const struct net_tls_options *options); /* of etcdctl; NULL: no memory; to be freed */
 
@@ -487,6 +491,7 @@ struct etcd {
         bool history;              /* past owners are remembered */
         bool closing;              /* nothing is asked any more */
         uint64_t base;             /* how many times the store was restored */
+        int64_t base_at;           /* the revision that wrote it; 0: it is not there; -1: it cannot be read */
         int64_t revision;          /* the highest that was seen: it never goes back */
         struct table claims;       /* struct etcd_part, by uid */
         struct table lines;        /* names on which a claim of ours waits (etcd_wait.c) */

@@ -487,19 +487,21 @@ static void write_greeting(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &request.base);
 }
 
-static bool read_base(const Pb__RangeResponse *reply, uint64_t *base)
+#define UNREADABLE UINT64_MAX
+static uint64_t read_base(const Pb__RangeResponse *reply)
 {
-        *base = 0;
+        uint64_t base = 0;
+
         if (reply->n_kvs == 0)
-                return true;
+                return 0;
         for (size_t i = 0; i < reply->kvs[0]->value.len; i++) {
                 uint8_t c = reply->kvs[0]->value.data[i];
 
                 if (c < '0' || c > '9' || i > 4)
-                        return false;
-                *base = *base * 10 + (uint64_t)(c - '0');
+                        return UNREADABLE;
+                base = base * 10 + (uint64_t)(c - '0');
         }
-        return *base < ETCD_BASE_MAX;
+        return base < ETCD_BASE_MAX ? base : UNREADABLE;
 }
 
 static void be_ready(struct etcd_channel *channel)
@@ -515,16 +517,31 @@ static void be_ready(struct etcd_channel *channel)
         pump(channel);
 }
 
+/* It never goes back. One that cannot be read is passed over only for who writes it anew, and nobody enters a line then. */
+static void take_base(struct etcd *etcd, const Pb__RangeResponse *reply, uint64_t base)
+{
+        if (base == UNREADABLE) {
+                etcd->base_at = -1;
+                return;
+        }
+        etcd->base_at = reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0;
+        if (base <= etcd->base)
+                return;
+        etcd->base = base; /* restored: what was seen was another past */
+        etcd->revision = 0;
+        etcd->run_from = etcd->run_to = etcd->run_next = 0;
+}
+
 static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_channel *channel = container_of(ask, struct etcd_channel, greet);
         struct etcd *etcd = channel->etcd;
         const Pb__RangeResponse *reply = (const Pb__RangeResponse *)message;
-        uint64_t base;
+        uint64_t base = reply ? read_base(reply) : 0;
 
         if (!reply) {
                 grpc_fail(&channel->grpc, why->code, why->text);
-        } else if (!read_base(reply, &base)) {
+        } else if (base == UNREADABLE && !examine_mends(etcd)) {
                 grpc_fail(&channel->grpc, PAWL_CORRUPT,
                           "the key .pawl/base is not a number: `pawl init --yes` writes it anew");
         } else if (reply->header && reply->header->revision < etcd->revision && base <= etcd->base) {
@@ -533,9 +550,7 @@ static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const
                         "the store has gone back: was it restored from a snapshot? Tokens would repeat: run `pawl init "
                         "--yes` first");
         } else {
-                if (base > etcd->base) /* restored: what was seen was another past */
-                        etcd->revision = 0, etcd->run_from = etcd->run_to = etcd->run_next = 0;
-                etcd->base = base;
+                take_base(etcd, reply, base);
                 etcd_saw(etcd, reply->header);
                 be_ready(channel);
         }
@@ -591,6 +606,12 @@ static void greet(struct etcd_channel *channel)
                 ask_early(channel, &channel->status, &status_method);
         if (!ask_busy(&channel->greet))
                 ask_early(channel, &channel->greet, &greet_method);
+}
+
+void channel_greet_again(struct etcd_channel *channel)
+{
+        if (channel_ready(channel))
+                greet(channel);
 }
 
 /* ---- up and down ------------------------------------------------------------------------------------------------- */

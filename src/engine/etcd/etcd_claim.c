@@ -412,11 +412,21 @@ static void put_claim(struct etcd_txn *txn, const struct etcd_part *part, Protob
         put->lease = part->term->lease;
 }
 
+/* Tokens are made with the base that we know, so it must be that of the store when the key is put. */
+static void compare_base(struct etcd_txn *txn, struct etcd_part *part, char *key)
+{
+        ProtobufCBinaryData base = bytes_of(key, key_of_ours(part->etcd, "base", key));
+
+        part->base_at = part->etcd->base_at;
+        txn_if_written(txn, base, part->base_at);
+        txn_range(txn, TXN_ELSE, base)->keys_only = true;
+}
+
 /* Stands in line in any case, and sees who else does. If it was done before: only where it stands. */
 static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
 {
         struct etcd_part *part = part_of_ask(ask);
-        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        char key[ETCD_KEY_MAX], base[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
         struct sight_room room;
         struct etcd_txn txn;
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
@@ -431,6 +441,7 @@ static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
                 sight_write(&txn, part, &room, part->claim->mode == PAWL_SHARED, 0);
         put_marker(&txn, part, marker);
         txn_range(&txn, TXN_ELSE, own)->keys_only = true;
+        compare_base(&txn, part, base);
         grpc_write(out, &txn.request.base);
 }
 
@@ -439,7 +450,7 @@ static void write_try(struct etcd_ask *ask, struct grpc_out *out)
 {
         struct etcd_part *part = part_of_ask(ask);
         const struct claim *claim = part->claim;
-        char key[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        char key[ETCD_KEY_MAX], base[ETCD_KEY_MAX], marker[ETCD_KEY_MAX], value[RECORD_MAX + 1];
         struct sight_room room;
         struct etcd_txn txn;
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key)), end;
@@ -455,6 +466,7 @@ static void write_try(struct etcd_ask *ask, struct grpc_out *out)
         put_claim(&txn, part, own, value);
         put_marker(&txn, part, marker);
         txn_range(&txn, TXN_ELSE, own)->keys_only = true;
+        compare_base(&txn, part, base);
         grpc_write(out, &txn.request.base);
 }
 
@@ -466,6 +478,19 @@ static uint64_t order_found(const struct etcd_part *part, const Pb__TxnResponse 
         if (!found || found->n_kvs != 1 || found->kvs[0]->lease != part->term->lease)
                 return 0;
         return (uint64_t)found->kvs[0]->create_revision;
+}
+
+/* Was it not put because the base is another than that we knew then? */
+static bool base_moved(struct etcd_part *part, const Pb__TxnResponse *reply)
+{
+        const Pb__RangeResponse *base = txn_range_told(reply, 1);
+        int64_t written = base && base->n_kvs == 1 ? base->kvs[0]->mod_revision : 0;
+
+        if (reply->succeeded || part->order || written == part->base_at)
+                return false;
+        if (written != part->etcd->base_at)
+                channel_greet_again(channel_of(part));
+        return true;
 }
 
 static bool is_past(const struct etcd_term *term)
@@ -526,6 +551,7 @@ static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const
                 return;
         }
         part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
+        (void)base_moved(part, reply); /* it enters again in any case */
         if (part->crowded) {
                 door_entered(part); /* it wrote, but in which order is known when all have */
                 return;
@@ -553,6 +579,10 @@ static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const s
         part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
         if (part->order) {
                 claim_told(part, ask->sent_at);
+                return;
+        }
+        if (base_moved(part, reply) && !part->cancelled) {
+                claim_again(part);
                 return;
         }
         delay_drop(part);

@@ -381,6 +381,19 @@ static const struct etcd_method base_method = {
         .answered = base_answered,
 };
 
+bool examine_mends(const struct etcd *etcd)
+{
+        for (const struct list *at = etcd->examinations.next; at != &etcd->examinations; at = at->next) {
+                const struct examination *examination =
+                        (const void *)((const char *)at - offsetof(struct examination, listed));
+                const struct etcd_method *method = examination->ask.method;
+
+                if (examination->inquiry->force && (method == &base_method || method == &init_method))
+                        return true;
+        }
+        return false;
+}
+
 static void read_base(struct examination *examination)
 {
         struct etcd *etcd = examination->etcd;

@@ -8,7 +8,7 @@
 #include "etcd.h"
 
 enum txn_branch { TXN_THEN, TXN_ELSE, TXN_BRANCHES };
-enum { TXN_COMPARES = 3, TXN_OPS = 5 };
+enum { TXN_COMPARES = 4, TXN_OPS = 5 };
 
 struct etcd_op {
         Pb__RequestOp op;
@@ -48,6 +48,16 @@ static inline Pb__Compare *txn_if_created(struct etcd_txn *txn, ProtobufCBinaryD
         compare->key = key;
         txn->compare_list[txn->request.n_compare++] = compare;
         return compare;
+}
+
+/* It is as it was written then; 0: it is not there. */
+static inline void txn_if_written(struct etcd_txn *txn, ProtobufCBinaryData key, int64_t revision)
+{
+        Pb__Compare *compare = txn_if_created(txn, key, 0);
+
+        compare->target = PB__COMPARE_TARGET__IF_MOD;
+        compare->with_case = PB__COMPARE__WITH_MOD_REVISION;
+        compare->mod_revision = revision;
 }
 
 /* The key was never created, or is deleted; of a prefix (end given): there is no such key. */

@@ -310,4 +310,40 @@ def an_init_after_a_restore_lets_tokens_grow():
     equal(peer.release(), OK)
 
 
+def fresh_token(store):
+    peer = Peer(store.url())
+    token = peer.acquire("a").token
+    equal(peer.release(), OK)
+    peer.leave()
+    return token
+
+
+@test
+def a_client_that_was_connected_before_an_init_makes_no_lower_tokens_after_it():
+    store = Etcd.one()
+    old = Peer(store.url())
+    equal(old.acquire("a").code, OK)
+    equal(old.release(), OK)
+    equal(pawl("init", "-e", store.url(), "--yes").code, 0)
+    last = fresh_token(store)
+    for wait in (NO_WAIT, 5000):  # one that tries, and one that enters the line
+        answer = old.acquire("a", wait=wait)
+        equal(answer.code, OK, answer.text)
+        require(answer.token > last, answer.token, last)
+        equal(old.release(), OK)
+        equal(pawl("init", "-e", store.url(), "--yes").code, 0)
+        last = fresh_token(store)
+
+
+@test
+def an_init_mends_a_base_that_cannot_be_read():
+    store = Etcd.one()
+    store.put(store.prefix + ".pawl/base", "x")
+    refusal(store.url(), CORRUPT, "init")
+    require(pawl("init", "-e", store.url()).code != 0)
+    done = pawl("init", "-e", store.url(), "--yes")
+    equal(done.code, 0, done.errors)
+    equal(pawl("run", "-e", store.url(), "a", "true").code, 0)
+
+
 main(have("etcd", "etcd-auth", "etcd-tls"))
