@@ -178,6 +178,8 @@ void watches_free(struct etcd_channel *channel);
 void channel_clock(struct etcd_channel *channel); /* something is to be mended in a while */
 /* The base is not what it was: it is read before anything else is asked. */
 void channel_greet_again(struct etcd_channel *channel);
+/* A stream was refused: perhaps its token is too old. */
+void channel_doubt_token(struct etcd_channel *channel);
 /* A stream does not answer: to the next endpoint. */
 void channel_suspect(struct etcd_channel *channel);
 /* Sends a keep-alive for a lease on its stream; the answer comes to term_kept. False: it could not be sent. */

@@ -188,8 +188,10 @@ static const struct etcd_method act_method = {
 
 /* ---- one after the other ----------------------------------------------------------------------------------------- */
 
+/* With a lease of its own: the lock-delay counts from the delete. */
 static void read_again(struct question *question)
 {
+        question->acting->lease = 0;
         view_free(&question->view);
         view_read(question);
 }

@@ -475,6 +475,12 @@ static void authenticate(struct etcd_channel *channel)
         ask_early(channel, &channel->authenticate, &authenticate_method);
 }
 
+void channel_doubt_token(struct etcd_channel *channel)
+{
+        if (channel->etcd->user && channel_ready(channel) && now_of(channel) - channel->token_at > STALE_TOKEN)
+                authenticate(channel);
+}
+
 /* ---- the greeting: what we must know of the store before any grant ----------------------------------------------- */
 
 static void write_greeting(struct etcd_ask *ask, struct grpc_out *out)

@@ -12,6 +12,8 @@ enum {
 };
 #define IDLE_FOR (60 * SECOND)
 #define LEAST_PAUSE (20 * MS)
+/* A lease's keys are told by the leader, which may have applied less than the member that granted the claim. */
+#define SURE_AFTER SECOND
 
 static struct loop *loop_of(const struct etcd_term *term)
 {
@@ -211,7 +213,7 @@ static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const 
                 list_remove(&part->termed);
                 list_append(&term->parts, &part->termed);
                 part->seen = false;
-                if (!seen && part->state == PART_HELD && part->since < term->looked_at)
+                if (!seen && part->state == PART_HELD && part->since + SURE_AFTER < term->looked_at)
                         claim_gone(part, PAWL_REASON_TAKEN);
         }
 }

@@ -122,6 +122,20 @@ static void renumber(struct etcd_channel *channel, struct etcd_watch *watch)
         channel->unwatched = true;
 }
 
+/* Since 3.5 one that is refused at once is told without its number, so it may be any that does not stand yet. */
+static void refused(struct etcd_channel *channel, const char *reason)
+{
+        for (struct list *at = channel->watches.next; at != &channel->watches; at = at->next) {
+                struct etcd_watch *watch = container_of(at, struct etcd_watch, listed);
+
+                if (watch->asked && !watch->stands)
+                        renumber(channel, watch);
+        }
+        channel_clock(channel);
+        if (!strstr(reason, "permission denied"))
+                channel_doubt_token(channel);
+}
+
 static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t size)
 {
         struct etcd_channel *channel = container_of(stream, struct etcd_channel, watching);
@@ -130,6 +144,10 @@ static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t
 
         if (!told) {
                 grpc_fail(&channel->grpc, PAWL_UNREACHABLE, "an event that cannot be read");
+                return;
+        }
+        if (told->canceled && told->watch_id < 0) {
+                refused(channel, told->cancel_reason);
                 return;
         }
         if (watch && told->canceled) {
