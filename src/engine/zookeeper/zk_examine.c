@@ -254,8 +254,7 @@ static void probe(struct zk_examination *examination)
 static void namespace_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_examination *examination = container_of(ask, struct zk_examination, ask);
-        int *const errors[] = {NULL, &examination->chroot, &examination->acl, &examination->number,
-                               &examination->ephemerals};
+        int *const errors[] = {NULL, &examination->chroot, &examination->acl, &examination->number};
 
         if (is_lost(examination, error))
                 return;
@@ -294,7 +293,7 @@ static void ask_namespace(struct zk_examination *examination)
         examination->wanted = session->wanted_ms * MS;
         examination->answers = 0;
         zk_ask_init(&examination->ask, namespace_answered);
-        out = zk_begin(session, &examination->ask, 5 * ZK_REQUEST_ROOM);
+        out = zk_begin(session, &examination->ask, 4 * ZK_REQUEST_ROOM);
         zk_request(session, ZK_SYNC);
         jute_put_path(out, chroot);
         zk_request(session, ZK_EXISTS);
@@ -304,8 +303,6 @@ static void ask_namespace(struct zk_examination *examination)
         zk_path_of_own(examination->zk, NULL, path);
         zk_request(session, ZK_GET_DATA);
         jute_put_path_watch(out, path, false);
-        zk_request(session, ZK_GET_EPHEMERALS);
-        jute_put_path(out, chroot);
         if (zk_send(session) == PAWL_OK)
                 examination->session = session;
         else

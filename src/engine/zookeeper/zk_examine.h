@@ -55,8 +55,8 @@ struct zk_examination {
         int64_t until;
         size_t failures; /* to connect */
         bool connected;
-        struct pawl_why why;                                 /* why not */
-        int chroot, acl, number, ephemerals, probes[PROBES]; /* errors of the server */
+        struct pawl_why why;                     /* why not */
+        int chroot, acl, number, probes[PROBES]; /* errors of the server */
         bool probed;
         bool open;          /* the world may do more than read */
         uint64_t restores;  /* the number */

@@ -47,10 +47,14 @@ static void take_raise(struct zk_question *question, size_t place, int error, st
 
 static void raised(struct zk_question *question)
 {
-        if (init_of(question)->retry)
+        struct init *init = init_of(question);
+
+        if (init->retry) {
                 zk_question_start(question);
-        else
-                zk_question_finish(question, PAWL_OK, NULL);
+                return;
+        }
+        question->zk->restores = init->number;
+        zk_question_finish(question, PAWL_OK, NULL);
 }
 
 static void raise_number(struct zk_question *question)
@@ -74,7 +78,6 @@ static void raise_number(struct zk_question *question)
         zk_path_of_own(question->zk, NULL, path);
         zk_request(question->session, ZK_SET_DATA);
         jute_put_set_data(out, path, text, (size_t)length, init->version);
-        question->zk->restores = init->number;
         zk_question_send(question, take_raise, raised);
 }
 

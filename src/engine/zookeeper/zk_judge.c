@@ -136,14 +136,10 @@ static void judge_version(struct zk_examination *examination, const struct zk_sa
 
         if (!text || sscanf(text, "%d.%d.%d", &major, &minor, &patch) < 2)
                 return;
-        if (major < 3 || (major == 3 && minor < 4))
+        if (major < 3 || (major == 3 && minor < 5))
                 tell(examination, said, PAWL_DANGER, "update it to ZooKeeper 3.8 or later",
-                     "it is ZooKeeper %d.%d.%d, which does not know transactions: locks need 3.4", major, minor, patch);
-        else if (major == 3 && minor < 5)
-                tell(examination, said, PAWL_WARNING, "update it to ZooKeeper 3.8 or later",
-                     "it is ZooKeeper %d.%d.%d, which nobody mends any more and which has no containers: the node of "
-                     "each name that was ever locked stays",
-                     major, minor, patch);
+                     "it is ZooKeeper %d.%d.%d, which does not know all requests of ours: locks need 3.5", major, minor,
+                     patch);
         else if (major == 3 && minor < 8)
                 tell(examination, said, PAWL_ADVICE, "update it to ZooKeeper 3.8 or later",
                      "it is ZooKeeper %d.%d.%d, which nobody mends any more%s", major, minor, patch,

@@ -249,11 +249,13 @@ static void prove(struct zk_session *session, const struct zk_ask *ask)
                 time->extended_at = ask->sent_at;
 }
 
+/* Before 3.6 a server does not know getEphemerals. It says so before it answers what was asked before that, and hangs up. */
 static void answer(struct zk_session *session, const struct zk_reply *reply, struct jute_in *in)
 {
         struct zk_ask *ask = list_empty(&session->asked) ? NULL : list_first(&session->asked, struct zk_ask, listed);
 
         if (!ask || ask->xid != reply->xid) {
+                session->zk->no_ephemerals |= reply->error == ZK_UNIMPLEMENTED;
                 net_fail(&session->net, PAWL_UNREACHABLE, "%s: an answer to nothing", session->zk->where);
                 return;
         }
@@ -906,7 +908,8 @@ static void want(struct zk_session *session)
 
 struct zk_session *zk_session_find(struct zk *zk, int64_t ttl, enum zk_session_kind kind)
 {
-        int64_t wanted_ms = (ttl + zk->slack + MS - 1) / MS;
+        int64_t longest = INT64_MAX / 4; /* a record may say anything */
+        int64_t wanted_ms = ((ttl < longest ? ttl : longest) + zk->slack + MS - 1) / MS;
         struct zk_session *session = kind == ZK_OWN ? NULL : find_session(zk, wanted_ms, kind);
 
         if (!session)
