@@ -127,8 +127,8 @@ static void rent_again(struct etcd_marker *marker)
                 claim_refuse(part, PAWL_NO_MEMORY, NULL);
 }
 
-/* A lease that ran out, or that nobody answered for, is asked for again. One that is refused is, of a held claim, at its next
- * renewal: at once would be again and again. */
+/* A lease that ran out, or that nobody answered for, is asked for again. One that is refused waits for the next renewal of
+ * its claim: at once would be again and again. */
 static void over(struct etcd_tenant *tenant, const struct pawl_why *why)
 {
         struct etcd_marker *marker = container_of(tenant, struct etcd_marker, tenant);
