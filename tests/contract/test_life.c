@@ -409,7 +409,7 @@ static size_t allocated_bytes(void)
         return info.uordblks + info.hblkhd;
 }
 
-TEST_WITHIN(300, a_hundred_thousand_pairs_do_not_grow_the_memory)
+TEST_WITHIN(900, a_hundred_thousand_pairs_do_not_grow_the_memory)
 {
         pawl_client *one = join(fresh_place());
         pawl_lock *lock;
