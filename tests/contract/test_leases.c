@@ -234,7 +234,8 @@ TEST(no_renewal_follows_a_release)
                 MUST(pawl_acquire(one, name, PAWL_LOCK(.ttl_ms = 300), &lock));
                 nap(92 + i);
                 int code = pawl_release(lock);
-                CHECK(code == PAWL_OK || code == PAWL_LOST); /* LOST: this machine slept for 200 ms */
+                CHECK(code == PAWL_OK || code == PAWL_LOST ||
+                      code == PAWL_IN_DOUBT); /* if this machine slept for 200 ms */
                 MUST(pawl_acquire(two, name, PAWL_LOCK(.wait_ms = PATIENCE), &next[i]));
         }
         nap(200);
