@@ -98,7 +98,7 @@ TEST(the_list_of_engines_ends_and_every_line_is_whole)
                         local = !info.missing;
         }
         CHECK(local);
-        CHECK_INT(count, 11);
+        CHECK_INT(count, 12);
         CHECK_INT(engine_info(count + 1000, &info), PAWL_NOT_FOUND);
         CHECK_INT(engine_info(SIZE_MAX, &info), PAWL_NOT_FOUND);
 }
