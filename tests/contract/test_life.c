@@ -409,19 +409,23 @@ static size_t allocated_bytes(void)
         return info.uordblks + info.hblkhd;
 }
 
-TEST_WITHIN(900, a_hundred_thousand_pairs_do_not_grow_the_memory)
+/* The least leak, 16 bytes in every pair, is five times what is let pass: buffers that reach their size, and what the allocator
+ * keeps for each thread, which it counts as in use. */
+TEST_WITHIN(900, many_thousand_pairs_do_not_grow_the_memory)
 {
         pawl_client *one = join(fresh_place());
+        const char *wanted = getenv("PAWL_TEST_PAIRS");
+        const int pairs = wanted ? atoi(wanted) : 100000;
         pawl_lock *lock;
         size_t before = 0;
 
-        for (int i = 0; i < 101000; i++) {
+        for (int i = 0; i < 1000 + pairs; i++) {
                 if (i == 1000)
                         before = allocated_bytes();
-                if (pawl_acquire(one, i % 2 ? "a" : "b", NULL, &lock) != PAWL_OK || pawl_release(lock) != PAWL_OK)
-                        break;
+                MUST(pawl_acquire(one, i % 2 ? "a" : "b", NULL, &lock));
+                MUST(pawl_release(lock));
         }
-        CHECK(allocated_bytes() <= before + 16384);
+        CHECK(allocated_bytes() <= before + 65536);
 }
 
 /* ---- silence --------------------------------------------------------------------------------------------------- */
