@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MS INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+
 /* ns. False for anything else: a sign, spaces, an unknown unit, no digits, more than 10 years. */
 bool duration_parse(const char *text, int64_t *ns);
 

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -588,4 +589,58 @@ int url_only(const struct url *url, const char *const *known, struct pawl_why *w
                                        url->options[i].key);
         }
         return PAWL_OK;
+}
+
+bool url_flag(const struct url *url, const char *key)
+{
+        const char *value = url_option(url, key);
+
+        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
+}
+
+int url_choice(const struct url *url, const char *key, const char *first, const char *second, bool *is_second,
+               struct pawl_why *why)
+{
+        const char *value = url_option(url, key);
+
+        *is_second = value && strcmp(value, second) == 0;
+        if (!value || *is_second || strcmp(value, first) == 0)
+                return PAWL_OK;
+        return why_set(why, PAWL_INVALID, "%s=%s: it is %s or %s", key, value, first, second);
+}
+
+int url_timeout(const struct url *url, int64_t *timeout, struct pawl_why *why)
+{
+        int code;
+
+        *timeout = 5 * SECOND;
+        code = url_duration(url, "timeout", timeout, why);
+        if (code == PAWL_OK && (*timeout < 10 * MS || *timeout > 3600 * SECOND))
+                return why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
+        return code;
+}
+
+int url_slack(const struct url *url, int64_t *slack, struct pawl_why *why)
+{
+        int code;
+
+        *slack = SECOND;
+        code = url_duration(url, "slack", slack, why);
+        if (code == PAWL_OK && *slack > 60 * SECOND)
+                return why_set(why, PAWL_INVALID, "slack must be at most a minute");
+        return code;
+}
+
+char *url_where(const char *host, uint16_t port)
+{
+        char *where;
+
+        return asprintf(&where, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)port) < 0 ? NULL : where;
+}
+
+void url_wipe(char *secret)
+{
+        if (secret)
+                explicit_bzero(secret, strlen(secret));
+        free(secret);
 }

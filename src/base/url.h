@@ -41,7 +41,21 @@ void url_free(struct url *url); /* wipes the secrets first */
 const char *url_option(const struct url *url, const char *key);
 /* A duration in ns, *value untouched if it is not said. */
 int url_duration(const struct url *url, const char *key, int64_t *value, struct pawl_why *why);
+/* True if it is said and is neither 0 nor no. */
+bool url_flag(const struct url *url, const char *key);
+/* One of two words, the first if it is not said. */
+int url_choice(const struct url *url, const char *key, const char *first, const char *second, bool *is_second,
+               struct pawl_why *why);
+/* timeout=, how long a server may take to answer: 5 s if it is not said, 10 ms to an hour. */
+int url_timeout(const struct url *url, int64_t *timeout, struct pawl_why *why);
+/* slack=, what a store may be late: a second if it is not said, at most a minute. */
+int url_slack(const struct url *url, int64_t *slack, struct pawl_why *why);
 /* PAWL_INVALID, naming the first option that is not among known (a list ended by NULL). */
 int url_only(const struct url *url, const char *const *known, struct pawl_why *why);
+
+/* A server as people write it: host:port, [host]:port for an address with colons. NULL: no memory; to be freed. */
+char *url_where(const char *host, uint16_t port);
+/* Overwrites a secret and frees it; NULL is nothing. */
+void url_wipe(char *secret);
 
 #endif

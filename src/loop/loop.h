@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#define MS INT64_C(1000000)
-#define SECOND INT64_C(1000000000)
+#include "../base/duration.h"
+
 #define NEVER INT64_MAX
 
 struct loop;

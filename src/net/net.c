@@ -78,8 +78,9 @@ static void say_error(struct net *net, int error)
         char buffer[128];
         const char *reason = strerror_r(error, buffer, sizeof(buffer));
 
-        why_set(&net->why, code_of(net, error), "%s: %c%s", net_where(net->target, where), tolower(reason[0]),
-                reason[0] ? reason + 1 : "");
+        why_set(&net->why, code_of(net, error), "%s: %c%s%s", net_where(net->target, where), tolower(reason[0]),
+                reason[0] ? reason + 1 : "",
+                net->secured && net->state == NET_CONNECTING ? " in the TLS handshake: does it speak TLS?" : "");
         net->why.sys_errno = error;
 }
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../base/url.h"
 #include "../base/why.h"
 #include "../loop/loop.h"
 
@@ -112,6 +113,9 @@ struct net_tls_options {
         const char *protocol;    /* what must be spoken inside (ALPN: "h2"), or NULL: it is not said */
         bool insecure;           /* do not check who it is */
 };
+/* What the URL says of it: ca, cert, key, servername, insecure; they are refused in a URL that is not of the scheme that
+ * means TLS. */
+int net_tls_options(const struct url *url, const char *scheme, struct net_tls_options *options, struct pawl_why *why);
 /* Reads the files. PAWL_OK; PAWL_DENIED, PAWL_INVALID or PAWL_NO_MEMORY with a sentence that names the file. At least TLS
  * 1.2; SNI and the name (or address) are checked unless insecure. */
 int net_tls_open(const struct net_tls_options *options, struct net_tls **tls, struct pawl_why *why);

@@ -154,6 +154,22 @@ static int read_options(struct net_tls *tls, const struct net_tls_options *optio
         return code;
 }
 
+int net_tls_options(const struct url *url, const char *scheme, struct net_tls_options *options, struct pawl_why *why)
+{
+        *options = (struct net_tls_options){
+                .ca_file = url_option(url, "ca"),
+                .cert_file = url_option(url, "cert"),
+                .key_file = url_option(url, "key"),
+                .server_name = url_option(url, "servername"),
+                .insecure = url_flag(url, "insecure"),
+        };
+        if (strcmp(url->scheme, scheme) != 0 &&
+            (options->ca_file || options->cert_file || options->key_file || options->server_name || options->insecure))
+                return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need %s://", url->shown,
+                               scheme);
+        return PAWL_OK;
+}
+
 int net_tls_open(const struct net_tls_options *options, struct net_tls **out, struct pawl_why *why)
 {
         struct net_tls *tls = calloc(1, sizeof(*tls));

@@ -409,8 +409,8 @@ static size_t allocated_bytes(void)
         return info.uordblks + info.hblkhd;
 }
 
-/* The least leak, 16 bytes in every pair, is five times what is let pass: buffers that reach their size, and what the allocator
- * keeps for each thread, which it counts as in use. */
+/* The least leak, 16 bytes in every pair, is five times what is let pass: buffers that reach their size, and what the
+ * allocator keeps for each thread, which it counts as in use. */
 TEST_WITHIN(900, many_thousand_pairs_do_not_grow_the_memory)
 {
         pawl_client *one = join(fresh_place());

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/url.h"
 #include "tap.h"
 
@@ -368,4 +369,59 @@ TEST(an_option_that_is_not_known_is_named)
         CHECK_INT(url_only(url, none, &why), PAWL_INVALID);
         url_free(url);
         url_free(NULL);
+}
+
+TEST(an_option_may_be_yes_or_one_of_two_words)
+{
+        struct url *url = parse("redis://h?insecure=1&cold=no&warm=0&history=0&recipe=queue");
+        struct pawl_why why;
+        bool second = false;
+
+        CHECK(url_flag(url, "insecure"));
+        CHECK(!url_flag(url, "cold") && !url_flag(url, "warm") && !url_flag(url, "unsaid"));
+        CHECK_INT(url_choice(url, "history", "1", "0", &second, &why), PAWL_OK);
+        CHECK(second);
+        CHECK_INT(url_choice(url, "unsaid", "1", "0", &second, &why), PAWL_OK);
+        CHECK(!second);
+        CHECK_INT(url_choice(url, "recipe", "lock", "readwrite", &second, &why), PAWL_INVALID);
+        CHECK_STR(why.text, "recipe=queue: it is lock or readwrite");
+        url_free(url);
+}
+
+TEST(a_timeout_and_a_slack_have_their_limits)
+{
+        static const struct {
+                const char *url;
+                int timeout, slack;
+        } rows[] = {
+                {"redis://h?timeout=10ms&slack=60s", PAWL_OK, PAWL_OK},
+                {"redis://h?timeout=9ms&slack=61s", PAWL_INVALID, PAWL_INVALID},
+                {"redis://h?timeout=1h&slack=0s", PAWL_OK, PAWL_OK},
+                {"redis://h?timeout=61m&slack=long", PAWL_INVALID, PAWL_INVALID},
+        };
+        struct url *url = parse("redis://h");
+        struct pawl_why why;
+        int64_t value;
+
+        CHECK_INT(url_timeout(url, &value, &why), PAWL_OK);
+        CHECK_INT(value, 5 * SECOND);
+        CHECK_INT(url_slack(url, &value, &why), PAWL_OK);
+        CHECK_INT(value, SECOND);
+        url_free(url);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+                url = parse(rows[i].url);
+                CHECK_INT(url_timeout(url, &value, &why), rows[i].timeout);
+                CHECK_INT(url_slack(url, &value, &why), rows[i].slack);
+                url_free(url);
+        }
+}
+
+TEST(a_server_is_written_as_people_write_it)
+{
+        char *name = url_where("store.example", 7), *address = url_where("::1", 65535);
+
+        CHECK_STR(name, "store.example:7");
+        CHECK_STR(address, "[::1]:65535");
+        free(name);
+        free(address);
 }

@@ -32,12 +32,8 @@ static int read_endpoint(struct etcd_endpoint *endpoint, const struct url_host *
         if (code != PAWL_OK)
                 return code;
         endpoint->port = host && host->port ? host->port : DEFAULT_PORT;
-        if (asprintf(&endpoint->where, strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u", endpoint->host,
-                     (unsigned)endpoint->port) < 0) {
-                endpoint->where = NULL;
-                return no_memory(why);
-        }
-        return PAWL_OK;
+        endpoint->where = url_where(endpoint->host, endpoint->port);
+        return endpoint->where ? PAWL_OK : no_memory(why);
 }
 
 static int join_where(struct etcd *etcd, struct pawl_why *why)
@@ -75,33 +71,17 @@ static int read_hosts(struct etcd *etcd, const struct url *url, struct pawl_why 
         return code == PAWL_OK ? join_where(etcd, why) : code;
 }
 
-static bool flag(const struct url *url, const char *key)
-{
-        const char *value = url_option(url, key);
-
-        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
-}
-
 static int read_tls(struct etcd *etcd, const struct url *url, struct pawl_why *why)
 {
-        struct net_tls_options options = {
-                .ca_file = url_option(url, "ca"),
-                .cert_file = url_option(url, "cert"),
-                .key_file = url_option(url, "key"),
-                .server_name = url_option(url, "servername"),
-                .insecure = flag(url, "insecure"),
-                .protocol = "h2",
-        };
+        struct net_tls_options options;
+        int code = net_tls_options(url, "etcds", &options, why);
 
-        if (strcmp(url->scheme, "etcds") == 0) {
-                etcd->has_certificate = options.cert_file != NULL;
-                etcd->cli_options = examine_cli_options(&options);
-                return etcd->cli_options ? net_tls_open(&options, &etcd->tls, why) : no_memory(why);
-        }
-        if (options.ca_file || options.cert_file || options.key_file || options.server_name || options.insecure)
-                return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need etcds://",
-                               url->shown);
-        return PAWL_OK;
+        if (code != PAWL_OK || strcmp(url->scheme, "etcds") != 0)
+                return code;
+        options.protocol = "h2";
+        etcd->has_certificate = options.cert_file != NULL;
+        etcd->cli_options = examine_cli_options(&options);
+        return etcd->cli_options ? net_tls_open(&options, &etcd->tls, why) : no_memory(why);
 }
 
 /* ---- what it is called ------------------------------------------------------------------------------------------- */
@@ -124,21 +104,14 @@ static int read_prefix(struct etcd *etcd, const struct url *url, struct pawl_why
 
 static int read_limits(struct etcd *etcd, const struct url *url, struct pawl_why *why)
 {
-        const char *history = url_option(url, "history");
-        int code;
+        bool forgets = false;
+        int code = url_timeout(url, &etcd->timeout, why);
 
-        etcd->timeout = 5 * SECOND;
-        etcd->slack = SECOND;
-        code = url_duration(url, "timeout", &etcd->timeout, why);
-        if (code == PAWL_OK && (etcd->timeout < 10 * MS || etcd->timeout > 3600 * SECOND))
-                code = why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
         if (code == PAWL_OK)
-                code = url_duration(url, "slack", &etcd->slack, why);
-        if (code == PAWL_OK && (etcd->slack < 0 || etcd->slack > 60 * SECOND))
-                code = why_set(why, PAWL_INVALID, "slack must be between 0 and a minute");
-        if (code == PAWL_OK && history && strcmp(history, "0") != 0 && strcmp(history, "1") != 0)
-                code = why_set(why, PAWL_INVALID, "history=%s: it is 1, past owners are remembered, or 0", history);
-        etcd->history = !history || *history != '0';
+                code = url_slack(url, &etcd->slack, why);
+        if (code == PAWL_OK)
+                code = url_choice(url, "history", "1", "0", &forgets, why);
+        etcd->history = !forgets;
         return code;
 }
 
@@ -203,13 +176,6 @@ static int etcd_open(struct engine *engine, const struct url *url, struct pawl_w
         return PAWL_OK;
 }
 
-static void wipe(char *secret)
-{
-        if (secret)
-                explicit_bzero(secret, strlen(secret));
-        free(secret);
-}
-
 static void free_endpoints(struct etcd_channel *channel)
 {
         for (size_t i = 0; i < channel->endpoint_count; i++) {
@@ -241,7 +207,7 @@ static void etcd_close(struct engine *engine)
         net_tls_close(etcd->tls);
         free_endpoints(&etcd->channel);
         doors_free(etcd);
-        wipe(etcd->password);
+        url_wipe(etcd->password);
         free(etcd->user);
         free(etcd->cli_options);
         free(etcd->prefix);

@@ -79,38 +79,17 @@ static int read_host(struct redis *redis, const struct url *url, struct pawl_why
                 return code;
         redis->target.host = redis->host;
         redis->target.port = url->host_count && url->hosts[0].port ? url->hosts[0].port : DEFAULT_PORT;
-        if (asprintf(&redis->where, strchr(redis->host, ':') ? "[%s]:%u" : "%s:%u", redis->host,
-                     (unsigned)redis->target.port) < 0) {
-                redis->where = NULL;
-                return no_memory(why);
-        }
-        return PAWL_OK;
-}
-
-static bool flag(const struct url *url, const char *key)
-{
-        const char *value = url_option(url, key);
-
-        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
+        redis->where = url_where(redis->host, redis->target.port);
+        return redis->where ? PAWL_OK : no_memory(why);
 }
 
 static int read_tls(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        struct net_tls_options options = {
-                .ca_file = url_option(url, "ca"),
-                .cert_file = url_option(url, "cert"),
-                .key_file = url_option(url, "key"),
-                .server_name = url_option(url, "servername"),
-                .insecure = flag(url, "insecure"),
-        };
-        int code;
+        struct net_tls_options options;
+        int code = net_tls_options(url, "rediss", &options, why);
 
-        if (strcmp(url->scheme, "rediss") != 0) {
-                if (options.ca_file || options.cert_file || options.key_file || options.server_name || options.insecure)
-                        return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need rediss://",
-                                       url->shown);
-                return PAWL_OK;
-        }
+        if (code != PAWL_OK || strcmp(url->scheme, "rediss") != 0)
+                return code;
         code = net_tls_open(&options, &redis->tls, why);
         redis->target.tls = redis->tls;
         if (code == PAWL_OK && !(redis->cli_options = examine_cli_options(&options)))
@@ -171,16 +150,12 @@ static int read_self(struct redis *redis, struct pawl_why *why)
 
 static int read_limits(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        const char *history = url_option(url, "history");
-        int code;
+        bool forgets = false;
+        int code = url_timeout(url, &redis->timeout, why);
 
-        redis->timeout = 5 * SECOND;
-        code = url_duration(url, "timeout", &redis->timeout, why);
-        if (code == PAWL_OK && (redis->timeout < 10 * MS || redis->timeout > 3600 * SECOND))
-                code = why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
-        if (code == PAWL_OK && history && strcmp(history, "0") != 0 && strcmp(history, "1") != 0)
-                code = why_set(why, PAWL_INVALID, "history=%s: it is 1, past owners are remembered, or 0", history);
-        redis->history = history && *history == '0' ? "-" : "h";
+        if (code == PAWL_OK)
+                code = url_choice(url, "history", "1", "0", &forgets, why);
+        redis->history = forgets ? "-" : "h";
         redis->target.silence = redis->timeout;
         return code;
 }
@@ -240,13 +215,6 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
         return PAWL_OK;
 }
 
-static void wipe(char *secret)
-{
-        if (secret)
-                explicit_bzero(secret, strlen(secret));
-        free(secret);
-}
-
 static void redis_close(struct engine *engine)
 {
         struct redis *redis = redis_of(engine);
@@ -266,7 +234,7 @@ static void redis_close(struct engine *engine)
         table_free(&redis->waitlists);
         net_tls_close(redis->tls);
         free(redis->cli_options);
-        wipe(redis->password);
+        url_wipe(redis->password);
         free(redis->user);
         free(redis->host);
         free(redis->path);

@@ -266,57 +266,20 @@ static int read_user(struct zk *zk, const struct url *url, struct pawl_why *why)
         return PAWL_OK;
 }
 
-static bool flag(const struct url *url, const char *key)
-{
-        const char *value = url_option(url, key);
-
-        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
-}
-
 static int read_tls(struct zk *zk, const struct url *url, struct pawl_why *why)
 {
-        struct net_tls_options options = {
-                .ca_file = url_option(url, "ca"),
-                .cert_file = url_option(url, "cert"),
-                .key_file = url_option(url, "key"),
-                .server_name = url_option(url, "servername"),
-                .insecure = flag(url, "insecure"),
-        };
+        struct net_tls_options options;
+        int code = net_tls_options(url, "zks", &options, why);
 
-        if (is_tls(url))
-                return net_tls_open(&options, &zk->tls, why);
-        if (options.ca_file || options.cert_file || options.key_file || options.server_name || options.insecure)
-                return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need zks://", url->shown);
-        return PAWL_OK;
+        return code == PAWL_OK && is_tls(url) ? net_tls_open(&options, &zk->tls, why) : code;
 }
 
 static int read_times(struct zk *zk, const struct url *url, struct pawl_why *why)
 {
-        int code;
+        int code = url_timeout(url, &zk->timeout, why);
 
-        zk->timeout = 5 * SECOND;
-        zk->slack = SECOND;
         zk->idle = 60 * SECOND;
-        code = url_duration(url, "timeout", &zk->timeout, why);
-        if (code == PAWL_OK && (zk->timeout < 10 * MS || zk->timeout > 3600 * SECOND))
-                code = why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
-        if (code == PAWL_OK)
-                code = url_duration(url, "slack", &zk->slack, why);
-        if (code == PAWL_OK && zk->slack > 60 * SECOND)
-                code = why_set(why, PAWL_INVALID, "slack must be at most a minute");
-        return code;
-}
-
-/* One of two words, the first if it is not said. */
-static int read_choice(const struct url *url, const char *key, const char *first, const char *second, bool *is_second,
-                       struct pawl_why *why)
-{
-        const char *value = url_option(url, key);
-
-        *is_second = value && strcmp(value, second) == 0;
-        if (!value || *is_second || strcmp(value, first) == 0)
-                return PAWL_OK;
-        return why_set(why, PAWL_INVALID, "%s=%s: it is %s or %s", key, value, first, second);
+        return code == PAWL_OK ? url_slack(url, &zk->slack, why) : code;
 }
 
 static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
@@ -335,11 +298,11 @@ static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
         if (code == PAWL_OK)
                 code = read_times(zk, url, why);
         if (code == PAWL_OK)
-                code = read_choice(url, "recipe", "lock", "readwrite", &zk->readwrite, why);
+                code = url_choice(url, "recipe", "lock", "readwrite", &zk->readwrite, why);
         if (code == PAWL_OK)
-                code = read_choice(url, "create", "yes", "no", &no_create, why);
+                code = url_choice(url, "create", "yes", "no", &no_create, why);
         if (code == PAWL_OK)
-                code = read_choice(url, "history", "1", "0", &no_history, why);
+                code = url_choice(url, "history", "1", "0", &no_history, why);
         if (code == PAWL_OK)
                 code = read_tls(zk, url, why);
         zk->make_chroot = !no_create;
@@ -378,13 +341,6 @@ static int zk_open(struct engine *engine, const struct url *url, struct pawl_why
         return PAWL_OK;
 }
 
-static void wipe(char *secret)
-{
-        if (secret)
-                explicit_bzero(secret, strlen(secret));
-        free(secret);
-}
-
 /* The sessions are closed, so that what is still on them goes at once; what is detached lives on. */
 static void zk_close(struct engine *engine)
 {
@@ -412,7 +368,7 @@ static void zk_close(struct engine *engine)
         free(zk->earlier);
         free(zk->where);
         free(zk->chroot);
-        wipe(zk->auth);
+        url_wipe(zk->auth);
 }
 
 const struct engine_ops zookeeper_engine = {
