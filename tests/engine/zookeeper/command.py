@@ -125,9 +125,10 @@ def history_is_kept_for_the_last_batches_and_no_more():
     store = ZooKeeper.one()
     path = store.chroot + "/.pawl/past"
     equal(pawl("run", "-e", store.url(), "a", "true").code, 0)
+    eventually(lambda: store.keeper.exists(path))
     for _ in range(300):
         store.keeper.create_async(path + "/b-", b"", sequence=True)
-    eventually(lambda: len(store.keeper.get_children(path)) > 300)
+    eventually(lambda: len(store.keeper.get_children(path)) >= 300)
     holder = Peer(store.url())
     equal(holder.acquire("a").code, OK)
     eventually(lambda: len(store.keeper.get_children(path)) < 200)
