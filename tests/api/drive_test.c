@@ -479,6 +479,8 @@ TEST(a_caller_who_drives_lets_others_in_while_the_thread_is_in_a_callback)
         send_out(&next, fetch_lock);
         REQUIRE_INT(pawl_acquire_async(client, "b", NULL, dawdle, &calls, &first), PAWL_OK);
         REQUIRE_INT(pawl_acquire_async(client, "c", NULL, dawdle, &calls, &second), PAWL_OK);
+        for (int i = 0; i < 5000 && atomic_load(&calls) == 0; i++)
+                usleep(1000);
         usleep(50000); /* one callback runs, the other is due */
         CHECK_INT(pawl_release(held), PAWL_OK);
         CHECK(comes_back(&next));

@@ -205,10 +205,12 @@ def durable_nodes_restart():
             node.kill()
             node.start()
         other = Peer(nodes.url())
-        check("nodes that keep every write are trusted after a restart", other.ask("acquire b 0 1000") == OK)
+        check("nodes that keep every write are trusted after a restart", other.ask("acquire b 0 10000") == OK)
         check("and so are their locks", other.ask("release") == OK and other.ask("acquire a -1 1000") == BUSY)
-        check("and their tokens", peer.ask("release") == OK and other.ask("acquire a 0 1000") == OK and
-              other.token > first)
+        code = peer.ask("release")
+        check("a lock from before is given back", code == OK, code)
+        code = other.ask("acquire a 0 10000")
+        check("and their tokens go on", code == OK and other.token > first, (code, first, other.token))
 
 
 def new_nodes_are_marked_by_hand():
