@@ -183,7 +183,7 @@ def our_renewal_does_not_touch_theirs(other):
 def our_lock_delay_keeps_them_out_too(other):
     server = Server()
     theirs, ours = other(server.port), Peer(server.url(prefix=other.prefix))
-    equal(ours.acquire("a", ttl=500, delay=1500).code, OK)
+    equal(ours.acquire("a", ttl=500, delay=6000).code, OK)
     ours.kill()
     time.sleep(1.0)
     require(not theirs.take("a"), "they got it in our lock-delay")

@@ -48,6 +48,13 @@ static bool says(const struct grpc_answer *answer, const char *words)
         return strstr(answer->text, words) != NULL;
 }
 
+/* A token that the server does not know, or no longer: those of a server that was started again are gone. Who we are is not in
+ * doubt; a wrong password is told where the token is asked for. */
+static bool is_about_token(const struct grpc_answer *answer)
+{
+        return says(answer, "invalid auth token") || says(answer, "auth store is old");
+}
+
 static enum remedy remedy_of(const struct grpc_answer *answer)
 {
         switch (answer->status) {
@@ -65,7 +72,7 @@ static enum remedy remedy_of(const struct grpc_answer *answer)
         case GRPC_UNAUTHENTICATED:
                 return REAUTHENTICATE;
         case GRPC_INVALID_ARGUMENT:
-                return says(answer, "invalid auth token") || says(answer, "auth store is old") ? REAUTHENTICATE : TELL;
+                return is_about_token(answer) ? REAUTHENTICATE : TELL;
         case GRPC_UNKNOWN:
                 return says(answer, "request timed out") || says(answer, "leader changed") || says(answer, "no leader")
                                ? ELSEWHERE
@@ -78,13 +85,15 @@ static enum remedy remedy_of(const struct grpc_answer *answer)
 static int code_of_argument(const struct grpc_answer *answer)
 {
         bool who = says(answer, "authentication failed") || says(answer, "user name is empty") ||
-                   says(answer, "auth token") || says(answer, "user name not found");
+                   says(answer, "user name not found");
 
         return who ? PAWL_DENIED : PAWL_INVALID;
 }
 
 static int code_of(const struct grpc_answer *answer)
 {
+        if (is_about_token(answer))
+                return PAWL_UNREACHABLE;
         switch (answer->status) {
         case GRPC_RESOURCE_EXHAUSTED:
                 return PAWL_FULL;
@@ -229,8 +238,10 @@ static void repeat(struct etcd_channel *channel, struct etcd_ask *ask, const str
         if (told->status == GRPC_LOST)
                 return; /* down is told next */
         channel->why = why;
-        if (remedy == REAUTHENTICATE)
+        if (remedy == REAUTHENTICATE && ask->tries < 3 && now_of(channel) - channel->token_at > MS)
                 authenticate(channel);
+        else if (remedy == REAUTHENTICATE)
+                leave_endpoint(channel, why.code, why.text); /* and come back after a pause, with a new token */
         else if (remedy == ELSEWHERE && channel->endpoint_count > 1)
                 leave_endpoint(channel, why.code, why.text);
         else
@@ -241,8 +252,7 @@ static bool may_repeat(const struct etcd_channel *channel, const struct etcd_ask
 {
         if (remedy == TELL || ask->early)
                 return false;
-        return remedy != REAUTHENTICATE ||
-               (channel->etcd->user && now_of(channel) - channel->token_at > MS && ask->tries < 3);
+        return remedy != REAUTHENTICATE || channel->etcd->user;
 }
 
 static void failed(struct etcd_channel *channel, struct etcd_ask *ask, const struct grpc_answer *told)
