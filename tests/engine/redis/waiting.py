@@ -378,7 +378,7 @@ def waits_that_timed_out_leave_nothing():
         waiter.request("a", wait=200)
     for waiter in waiters:
         equal(waiter.hear().code, TIMEOUT)
-    equal(server.waiters("a"), 0)
+    eventually(lambda: server.waiters("a") == 0)
     equal(holder.release(), OK)
     eventually(lambda: clean(server) == [], server.keys())
 
