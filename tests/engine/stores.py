@@ -83,7 +83,7 @@ class Member:
     def restart(self, *more):
         self.kill()
         self.start(*more)
-        eventually(self.answers, "it does not answer", self.store.log())
+        eventually(self.answers, "it does not answer", self.store.log)
 
     def heal(self):
         if self.stopped:
@@ -96,9 +96,11 @@ class Member:
 
 
 def alive(pid):
+    """Of one that has ended but for its threads the ports are still taken."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
-            return file.read().rpartition(") ")[2][0] not in "ZX"
+            ended = file.read().rpartition(") ")[2][0] in "ZX"
+        return not ended or len(os.listdir("/proc/%d/task" % pid)) > 1
     except OSError:
         return False
 

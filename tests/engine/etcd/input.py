@@ -180,7 +180,7 @@ def a_store_that_goes_back_is_refused_until_init():
     data = member.command[member.command.index("--data-dir") + 1]
     shutil.rmtree(data)
     member.start()
-    eventually(member.answers, patience=60)
+    eventually(member.answers, store.log, patience=40)
     answer = peer.acquire("a", wait=5000, patience=40)
     if answer.code == OK:
         raise Failed("a number came again", before.token, answer.token)

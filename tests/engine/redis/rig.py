@@ -87,7 +87,8 @@ def eventually(condition, *notes, patience=PATIENCE):
         value = condition()
         if value:
             return value
-        require(time.monotonic() < until, "did not become true", *notes)
+        if time.monotonic() > until:
+            raise Failed("did not become true", *[note() if callable(note) else note for note in notes])
         time.sleep(0.01)
 
 
