@@ -303,14 +303,14 @@ def a_full_server_takes_no_new_lock_but_renews_and_takes_back_the_old_ones():
     server = Server("--maxmemory-policy", "noeviction")
     holder = Peer(server.url())
     waiter = Peer(server.url())
-    held = holder.acquire("a", ttl=1500)
+    held = holder.acquire("a", ttl=3000)
     equal(held.code, OK)
-    waiter.request("a", ttl=1500)
+    waiter.request("a", ttl=3000)
     eventually(lambda: server.waiters("a") == 1)
     server("CONFIG", "SET", "maxmemory", "1")
     refusal(server.url(), name="b", code=FULL, says="memory|full")
     equal(server.keys("lock:b"), [])
-    time.sleep(2)  # longer than the lease
+    time.sleep(4)  # longer than the lease
     equal(holder.check(), OK, "a full server must not cost a lock that is held")
     equal(holder.release(), OK, "nor keep one that is given back")
     got = waiter.hear()
