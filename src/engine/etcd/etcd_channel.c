@@ -48,8 +48,8 @@ static bool says(const struct grpc_answer *answer, const char *words)
         return strstr(answer->text, words) != NULL;
 }
 
-/* A token that the server does not know, or no longer: those of a server that was started again are gone. Who we are is not in
- * doubt; a wrong password is told where the token is asked for. */
+/* A token that the server does not know, or no longer: those of a server that was started again are gone. Who we are is
+ * not in doubt; a wrong password is told where the token is asked for. */
 static bool is_about_token(const struct grpc_answer *answer)
 {
         return says(answer, "invalid auth token") || says(answer, "auth store is old");
