@@ -95,8 +95,8 @@ static inline bool ask_busy(const struct etcd_ask *ask)
 struct etcd_watch {
         struct list listed; /* in channel->watches */
         struct link link;   /* in channel->watch_ids, by id */
-        int64_t id;
-        int64_t from; /* it tells what happened after this revision */
+        int64_t id;         /* even; see has_twin */
+        int64_t from;       /* it tells what happened after this revision */
         /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
         size_t (*key)(const struct etcd_watch *watch, char *key);
         void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */

@@ -1,6 +1,10 @@
 /* etcd_watch.c - the two streams of a channel: all watches on one, all keep-alives on the other. A watch begins at revision
  * 0, which is "from now on": one that began in the past would be served by the store's slow loop, 50 ms late. What happened
- * before it stood is for its owner to read: docs/decisions/0111. */
+ * before it stood is for its owner to read: docs/decisions/0111.
+ *
+ * The store reads what "now" is before it has its lock: a write that is under way just then makes a past of it. So a watch
+ * of one key is asked for twice in one flight: if the first had to wait for a write, the second comes right after it. Who
+ * tells first is believed, and the watch stands when both do. */
 #include <string.h>
 
 #include "etcd.h"
@@ -10,8 +14,21 @@ static uint64_t hash_of_id(int64_t id)
         return (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) >> 16;
 }
 
+/* A watch has an even number, its twin the next one. */
+static bool has_twin(const struct etcd_watch *watch)
+{
+        return !watch->prefix;
+}
+
+static void give_number(struct etcd_channel *channel, struct etcd_watch *watch)
+{
+        watch->id = channel->last_watch_id += 2;
+        table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
+}
+
 static struct etcd_watch *find(struct etcd_channel *channel, int64_t id)
 {
+        id &= ~INT64_C(1);
         for (struct link *link = table_first(&channel->watch_ids, hash_of_id(id)); link; link = link->next) {
                 struct etcd_watch *watch = container_of(link, struct etcd_watch, link);
 
@@ -30,7 +47,7 @@ static int open_stream(struct etcd_channel *channel, struct grpc_stream *stream)
         return channel_ready(channel) ? grpc_open(&channel->grpc, stream) : PAWL_UNREACHABLE;
 }
 
-static int send_create(struct etcd_channel *channel, const struct etcd_watch *watch)
+static int send_create(struct etcd_channel *channel, const struct etcd_watch *watch, int64_t id)
 {
         Pb__WatchCreateRequest create = PB__WATCH_CREATE_REQUEST__INIT;
         Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
@@ -44,7 +61,7 @@ static int send_create(struct etcd_channel *channel, const struct etcd_watch *wa
         create.filters = &filter;
         create.n_filters = watch->puts ? 0 : 1;
         create.prev_kv = watch->prev;
-        create.watch_id = watch->id;
+        create.watch_id = id;
         request.request_case = PB__WATCH_REQUEST__REQUEST_CREATE;
         request.create = &create;
         return grpc_send(&channel->grpc, &channel->watching, &request.base);
@@ -53,18 +70,19 @@ static int send_create(struct etcd_channel *channel, const struct etcd_watch *wa
 /* What cannot be asked for now is asked for by watches_mend. */
 static void create(struct etcd_channel *channel, struct etcd_watch *watch)
 {
-        watch->stands = false;
-        watch->asked = open_stream(channel, &channel->watching) == PAWL_OK && send_create(channel, watch) == PAWL_OK;
+        watch->stands = watch->spent = false;
+        watch->asked = open_stream(channel, &channel->watching) == PAWL_OK &&
+                       send_create(channel, watch, watch->id) == PAWL_OK &&
+                       (!has_twin(watch) || send_create(channel, watch, watch->id + 1) == PAWL_OK);
         if (!watch->asked)
                 channel->unwatched = true;
 }
 
 void watch_begin(struct etcd_channel *channel, struct etcd_watch *watch)
 {
-        watch->id = ++channel->last_watch_id;
+        give_number(channel, watch);
         list_init(&watch->listed);
         list_append(&channel->watches, &watch->listed);
-        table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
         watch->stands = watch->asked = watch->spent = false;
         if (channel_ready(channel))
                 create(channel, watch);
@@ -84,6 +102,13 @@ static void send_cancel(struct etcd_channel *channel, int64_t id)
                   &request.base); /* if it is lost: events of an id that is not known */
 }
 
+static void send_cancels(struct etcd_channel *channel, int64_t id, bool twins)
+{
+        send_cancel(channel, id);
+        if (twins)
+                send_cancel(channel, id + 1);
+}
+
 /* A watch of one key that was deleted has nothing more to tell. To cancel each of them would cost a request, an answer and a
  * wake-up for each hand-off; many at once cost little more than one. */
 static void cancel_later(struct etcd_channel *channel, int64_t id)
@@ -92,7 +117,7 @@ static void cancel_later(struct etcd_channel *channel, int64_t id)
         if (channel->stale_count < STALE_MAX)
                 return;
         while (channel->stale_count)
-                send_cancel(channel, channel->stale[--channel->stale_count]);
+                send_cancels(channel, channel->stale[--channel->stale_count], true);
 }
 
 void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
@@ -103,7 +128,7 @@ void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
                 if (watch->spent)
                         cancel_later(channel, watch->id);
                 else
-                        send_cancel(channel, watch->id);
+                        send_cancels(channel, watch->id, has_twin(watch));
         }
         table_remove(&channel->watch_ids, &watch->link);
         list_remove(&watch->listed);
@@ -115,9 +140,10 @@ void watch_end(struct etcd_channel *channel, struct etcd_watch *watch)
 /* The store ended it: it fell behind a compaction, or we may not. A number is not used twice on a stream. */
 static void renumber(struct etcd_channel *channel, struct etcd_watch *watch)
 {
+        if (has_twin(watch))
+                send_cancels(channel, watch->id, true);
         table_remove(&channel->watch_ids, &watch->link);
-        watch->id = ++channel->last_watch_id;
-        table_add(&channel->watch_ids, &watch->link, hash_of_id(watch->id));
+        give_number(channel, watch);
         watch->asked = watch->stands = false;
         channel->unwatched = true;
 }
@@ -155,14 +181,14 @@ static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t
                 channel_clock(channel);
                 return;
         }
-        if (watch && told->created && !watch->stands) {
+        if (watch && told->created && !watch->stands && told->watch_id == watch->id + has_twin(watch)) {
                 watch->stands = true;
                 watch->from = told->header ? told->header->revision : 0;
                 watch->ready(watch);
         }
         for (size_t i = 0; i < told->n_events; i++) {
                 watch = find(channel, told->watch_id); /* it may have been ended meanwhile */
-                if (!watch)
+                if (!watch || watch->spent)
                         return;
                 watch->spent = !watch->prefix && told->events[i]->type == PB__EVENT_TYPE__DELETE;
                 watch->fired(watch, told->events[i]);
