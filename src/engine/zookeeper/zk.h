@@ -229,13 +229,13 @@ struct zk_part {
         int64_t since_ms; /* wall clock: asked for, then granted */
         struct zk_wait *wait;
         struct zk_delay *delay;
-        int32_t number; /* of its node in the line */
-        int32_t heir;   /* releasing: the number of the follower that is asked about in the same flight */
-        int16_t error;  /* what the first answer of a flight said */
-        int16_t code;   /* cancelling: what it is refused with */
-        uint8_t state;  /* enum zk_claim_state */
-        uint8_t want;   /* what to do when it is parked */
-        uint8_t tries;
+        int32_t number;     /* of its node in the line */
+        int32_t heir;       /* releasing: the number of the follower that is asked about in the same flight */
+        int16_t error;      /* what the first answer of a flight said */
+        int16_t code;       /* cancelling: what it is refused with */
+        uint8_t state;      /* enum zk_claim_state */
+        uint8_t want;       /* what to do when it is parked */
+        uint8_t tries : 6;  /* TRIES_MAX at most */
         bool known : 1;     /* to the engine: from acquire until it is told */
         bool made : 1;      /* its node was made, and its number is known */
         bool doubtful : 1;  /* a flight of it was lost: its node may be there, or not */
