@@ -85,7 +85,7 @@ class Crowd:
     def progress(self, more):
         """Until so many more pairs are done."""
         wanted = self.pairs + more
-        eventually(lambda: self.problems or self.pairs >= wanted, "nobody gets it: %d of %d pairs" % (self.pairs, wanted),
+        eventually(lambda: self.problems or self.pairs >= wanted, lambda: "nobody gets it: %d of %d pairs" % (self.pairs, wanted),
                    patience=60)
         equal(self.problems, [])
 

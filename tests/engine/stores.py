@@ -57,7 +57,7 @@ class Member:
 
     def stop(self):
         self.stopped = True
-        self.signal(signal.SIGSTOP)
+        stand_still(self.pid)
 
     def go_on(self):
         self.signal(signal.SIGCONT)

@@ -92,6 +92,23 @@ def eventually(condition, *notes, patience=PATIENCE):
         time.sleep(0.01)
 
 
+def thread_states(pid):
+    states = []
+    for thread in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="utf-8") as file:
+                states.append(file.read().rpartition(") ")[2][0])
+        except OSError:  # it has ended meanwhile
+            pass
+    return states
+
+
+def stand_still(pid):
+    """SIGSTOP, and it stands: threads that run go on for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: all(state in "TZX" for state in thread_states(pid)), "pid %d does not stop" % pid)
+
+
 def at_end(ending):
     endings.append(ending)
 
@@ -265,7 +282,7 @@ class Server:
         self.start()
 
     def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stand_still(self.process.pid)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
@@ -452,7 +469,7 @@ class Peer:
             self.process.wait()
 
     def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stand_still(self.process.pid)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
