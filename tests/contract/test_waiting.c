@@ -324,7 +324,10 @@ static void serve_one(pawl_lock *lock, int status, void *arg)
         (void)pawl_release_async(lock, NULL, NULL);
 }
 
-TEST(ten_thousand_asynchronous_waiters_are_served_one_by_one_in_their_order)
+/* A crowd takes its time on a machine that has other things to do. */
+#define LATER(condition) (SOON(condition) || SOON(condition) || SOON(condition) || SOON(condition))
+
+TEST_WITHIN(300, ten_thousand_asynchronous_waiters_are_served_one_by_one_in_their_order)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *two = join(place);
@@ -336,9 +339,9 @@ TEST(ten_thousand_asynchronous_waiters_are_served_one_by_one_in_their_order)
                 crowd.place[i] = i;
                 MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.ttl_ms = 60000), serve_one, &crowd.place[i], &claim));
         }
-        REQUIRE(queue_reaches(one, "a", CROWD));
+        REQUIRE(LATER(queue_reaches(one, "a", CROWD)));
         CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK(SOON(atomic_load(&crowd.served) == CROWD));
+        CHECK(LATER(atomic_load(&crowd.served) == CROWD));
         CHECK_INT(atomic_load(&crowd.out_of_order), 0);
         CHECK(SOON(is_free(one, "a")));
         CHECK(nothing_is_left(one, "a"));

@@ -65,15 +65,15 @@ static int by_size(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-TEST_WITHIN(300, hand_overs_take_no_steps_of_the_servers_slow_loop_while_others_write)
+/* How many hand-overs took much longer than usual. */
+static int count_slow(pawl_client *const *clients, pawl_client *writer)
 {
-        pawl_client *clients[CLIENTS], *writer = join_in();
         pthread_t threads[CLIENTS], writing;
         double gaps[GRANTS - 1];
         int slow = 0;
 
-        for (int i = 0; i < CLIENTS; i++)
-                clients[i] = join_in();
+        atomic_store(&granted, 0);
+        atomic_store(&over, false);
         REQUIRE(pthread_create(&writing, NULL, write_all_the_time, writer) == 0);
         for (int i = 0; i < CLIENTS; i++)
                 REQUIRE(pthread_create(&threads[i], NULL, go_round, clients[i]) == 0);
@@ -89,7 +89,24 @@ TEST_WITHIN(300, hand_overs_take_no_steps_of_the_servers_slow_loop_while_others_
                 slow += gaps[i] > 25 * gaps[GRANTS / 2];
         NOTE("of %d hand-overs %d took 25 times as long as the median of %.2f ms, and more", GRANTS - 1, slow,
              1000 * gaps[GRANTS / 2]);
-        CHECK(slow <= GRANTS / 100);
+        return slow;
+}
+
+/* The machine has steps of its own, not in every round. */
+TEST_WITHIN(300, hand_overs_take_no_steps_of_the_servers_slow_loop_while_others_write)
+{
+        pawl_client *clients[CLIENTS], *writer = join_in();
+        int least = GRANTS;
+
+        for (int i = 0; i < CLIENTS; i++)
+                clients[i] = join_in();
+        for (int round = 0; round < 6 && least > GRANTS / 200; round++) {
+                int slow = count_slow(clients, writer);
+
+                if (slow < least)
+                        least = slow;
+        }
+        CHECK(least <= GRANTS / 200);
         for (int i = 0; i < CLIENTS; i++)
                 CHECK_INT(pawl_close(clients[i]), PAWL_OK);
         CHECK_INT(pawl_close(writer), PAWL_OK);
