@@ -1,6 +1,7 @@
 /* steps_test.c - a lock that goes round among eight clients, while others write, is not handed over in steps of the server's
  * slow loop. etcd serves a watch that begins in the past ten times a second, and may take one for that which asks for "from
- * now on": then a few hand-overs in a hundred take a hundred times as long as the rest. ETCD_URL says where. */
+ * now on": then a few hand-overs in a hundred take a hundred times as long as the rest.
+ * Beside other work the rest is so slow that they do not stand out. ETCD_URL says where. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
