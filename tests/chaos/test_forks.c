@@ -57,6 +57,8 @@ static int hold_with_a_child(void *arg)
         if (pawl_acquire(client, "chaos/0", PAWL_LOCK(.ttl_ms = 60000), &lock) != PAWL_OK)
                 return WORKER_SURPRISED;
         pid = fork();
+        if (pid < 0)
+                return WORKER_SURPRISED;
         if (pid == 0) {
                 sleep_ns(20 * SECOND);
                 _exit(0);

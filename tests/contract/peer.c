@@ -39,6 +39,8 @@ static pid_t spawn(int in, int out, int err, const char *place, const char *how)
         const char *program = peer_program();
         const char *drive = caller_drives() ? "caller" : "thread";
         pid_t pid = fork();
+        if (pid < 0)
+                abort(); /* as a process to be killed it would be everybody */
         if (pid)
                 return pid;
         dup2(in, STDIN_FILENO);

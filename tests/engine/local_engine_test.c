@@ -57,12 +57,15 @@ static void await(_Atomic int *value, int wanted)
         REQUIRE(atomic_load(value) >= wanted);
 }
 
-static void end(pid_t child, int how)
+/* Gives what became of it. One that could not be forked must not become everybody. */
+static int end(pid_t child, int how)
 {
         int status;
 
+        REQUIRE(child > 0);
         kill(child, how);
         REQUIRE(waitpid(child, &status, 0) == child);
+        return status;
 }
 
 /* Acquires, waiting as long as it takes, notes the token, releases. */
@@ -517,16 +520,13 @@ TEST(no_token_is_repeated_over_deaths)
         for (int round = 0; round < 30; round++) {
                 uint64_t before = atomic_load(&steps->token);
                 pid_t child = fork();
-                int status;
 
                 if (child == 0)
                         take_and_give(path);
                 for (int i = 0; round % 3 != 0 && i < 10000 && atomic_load(&steps->token) == before; i++)
                         nap(1);
                 nap(round);
-                kill(child, SIGKILL);
-                REQUIRE(waitpid(child, &status, 0) == child);
-                CHECK_INT(status, SIGKILL);
+                CHECK_INT(end(child, SIGKILL), SIGKILL);
                 CHECK(round % 3 == 0 || atomic_load(&steps->token) > before);
         }
 }
