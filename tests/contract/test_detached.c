@@ -31,6 +31,52 @@ TEST(a_detached_lock_that_was_waited_for_outlives_its_handle)
         CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
+/* Waits for a lock longer than the lease is, puts it down and takes it up again. False: the machine was away for so long
+ * that the lease may have run out meanwhile. */
+static bool wait_and_take_up(pawl_client *one, pawl_client *two)
+{
+        enum { TTL = 1000 };
+        struct seen seen = {0};
+        char word[PAWL_LEASE_MAX + 1];
+        pawl_lock *before, *lock, *again;
+        int64_t until;
+        int code;
+
+        MUST(pawl_acquire(two, "a", NULL, &before));
+        MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.ttl_ms = TTL, .flags = PAWL_DETACH), see_granted, &seen, &lock));
+        nap(TTL + 100);
+        CHECK_INT(atomic_load(&seen.granted), 0);
+        CHECK_INT(pawl_release(before), PAWL_OK);
+        REQUIRE(SOON(atomic_load(&seen.granted) == 1));
+        REQUIRE_INT(atomic_load(&seen.status), PAWL_OK);
+        MUST(pawl_lease(lock, word, sizeof word));
+        until = now_ms() + pawl_remaining_ms(lock);
+        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        code = pawl_adopt(one, word, NULL, &again);
+        if (now_ms() >= until) {
+                if (code == PAWL_OK)
+                        pawl_release(again);
+                return false;
+        }
+        REQUIRE_INT(code, PAWL_OK);
+        CHECK_INT(pawl_check(again), PAWL_OK);
+        CHECK_INT(pawl_release(again), PAWL_OK);
+        return true;
+}
+
+/* Somebody who takes it up must not find it over, or even free, because its claim is as old as its wait. */
+TEST(a_lease_counts_from_its_grant_and_not_from_when_it_was_asked_for)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        bool judged = false;
+
+        NEEDS(one, PAWL_CAN_DETACH);
+        for (int round = 0; round < 5 && !judged; round++)
+                judged = wait_and_take_up(one, two);
+        CHECK(judged);
+}
+
 /* Its client knows who waits behind it, and must not take its handle's end for its own. */
 TEST(a_detached_lock_that_is_put_down_keeps_others_of_its_client_waiting)
 {

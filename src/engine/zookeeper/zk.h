@@ -294,7 +294,6 @@ struct zk_wait {
         bool tail;              /* the last of our claims in this line: who asks next stands behind it */
         bool proven;            /* when the one before has gone it holds */
         bool early;             /* that was told before the watch was confirmed */
-        bool looked;            /* it did not get the lock at once */
         bool whole_line;        /* before is the line itself */
         bool exists;            /* before is watched without reading it */
         bool until_held;        /* it is waited for until it holds, too */

@@ -158,7 +158,7 @@ void zk_claim_first(struct zk_part *part)
 {
         if (part->claim->delay && !part->cancelled)
                 zk_delay_mark(part);
-        else if (part->claim->detached && part->wait && part->wait->looked)
+        else if (part->claim->detached && part->state != ZK_ASKING) /* its node is as old as its wait */
                 write_and_grant(part);
         else
                 zk_claim_grant(part);
@@ -561,8 +561,6 @@ void zk_claim_look(struct zk_part *part)
         struct jute_out *out;
 
         part->state = ZK_LOOKING;
-        if (part->wait)
-                part->wait->looked = true;
         part->ask.answered = look_answered;
         out = zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM);
         put_children(part, out);

@@ -236,19 +236,21 @@ static void look_for(struct zk_part *part)
 
 /* ---- then: its session, and how old it is ---------------------------------------------------------------------- */
 
-/* The node is there and the session is ours. Its lease counts from when the node was last written. */
+/* The node is there and the session is ours. Its lease counts from when the node was last written, in whole milliseconds:
+ * it may be one older or younger. One that is surely over was kept by our touching its session: that is closed, and the lock
+ * is free. */
 static void take_up(struct zk_part *part, const struct zk_adopted *adopted, const struct zk_stat *stat)
 {
         struct zk_session *session = part->session;
         int64_t age = adopted->now_ms > stat->mtime_ms ? (adopted->now_ms - stat->mtime_ms) * MS : 0;
 
-        session->dropped = false;
-        if (age >=
-            part->claim->ttl) { /* it was not, before we touched it: the session is closed, and the lock is free */
+        if (age + MS >= part->claim->ttl) {
+                session->dropped = age - MS < part->claim->ttl;
                 refuse_over(part);
                 return;
         }
-        session->time.extended_at = part->ask.sent_at - age;
+        session->dropped = false;
+        session->time.extended_at = part->ask.sent_at - age - MS;
         session->time.length = part->claim->ttl;
         part->made = true;
         zk_claim_grant(part);
