@@ -9,8 +9,11 @@ const Redis = require("ioredis");
 const [kind, ...ports] = process.argv.slice(2);
 const servers = ports.map((port) => new Redis({ port: Number(port), host: "127.0.0.1", maxRetriesPerRequest: 1 }));
 servers.forEach((server) => server.on("error", () => {}));
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// redlock: the key is the whole name, extension is by hand.
+// redlock: the key is the whole name, extension is by hand. Its own retries keep what the tries before them got on some of the
+// servers, and take that for somebody else's: a split vote may then last for a ttl and longer. A try that is refused as a
+// whole gives everything back, so here every try is one of its own.
 function redlock() {
     const { default: Redlock, ExecutionError, ResourceLockedError } = require("redlock");
     const settings = { retryDelay: 10, retryJitter: 10, automaticExtensionThreshold: 1 };
@@ -27,7 +30,10 @@ function redlock() {
     };
     return {
         take: (name, ttl) => acquire(name, ttl, 0).catch(refused),
-        wait: (name, ttl) => acquire(name, ttl, -1),
+        wait: async (name, ttl) => {
+            while (!(await acquire(name, ttl, 0).catch(refused))) await pause(5 + Math.random() * 10);
+            return true;
+        },
         extend: (ttl) => lock.extend(ttl).then((longer) => ((lock = longer), true), refused),
         release: () => lock.release().then(() => true, refused),
     };
