@@ -146,20 +146,23 @@ static int64_t end_of(const struct round *round)
         return ends[round->redlock->quorum - 1];
 }
 
+/* Nodes that are away decide nothing: those who answered may still say that it is there, or that it is over. */
 static void look_told(struct round *round)
 {
         struct part *part = round->asker;
         struct place *place = part->place;
-        uint32_t quorum = part->redlock->quorum;
+        uint32_t quorum = part->redlock->quorum, others = part->redlock->count - quorum;
+        nodes_t without = round->missing | round->other;
         struct pawl_why why;
 
         if (how_many(round->ok) >= quorum) {
                 part->on = round->ok;
                 claim_adopted(part, part->token, end_of(round) - part->claim->ttl);
-        } else if (how_many(round->missing | round->other) > part->redlock->count - quorum) {
+        } else if (how_many(without) > others) {
                 claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
                 place_next(place);
-        } else if (how_many(round->ok | round->out) < quorum || round->late) {
+        } else if ((how_many(round->ok | round->out) < quorum && how_many(without | round->out) <= others) ||
+                   round->late) {
                 claim_refuse(part, trust_why(part->redlock, &why), why.text);
                 place_next(place);
         }

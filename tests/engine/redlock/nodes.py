@@ -18,6 +18,7 @@ from tap import check, finish
 
 SCRIPTS = SOURCE / "src/engine/redis/scripts"
 PATIENCE = 40
+DETACH = 2
 
 
 def soon(condition):
@@ -62,13 +63,14 @@ class Nodes(list):
 
 
 class Peer(rig.Peer):
-    """Remembers the token of its last grant; answers are numbers."""
+    """Remembers the token of its last grant and the words of its last answer; answers are numbers."""
 
-    token = 0
+    token, text = 0, ""
 
     def hear(self, patience=2 * PATIENCE):
         answer = super().hear(patience)
         self.token = answer.token or self.token
+        self.text = answer.text
         return answer.code
 
     def ask(self, order):
@@ -91,6 +93,30 @@ def two_of_five_are_killed():
         check("and can take another lock", other.ask("acquire b -1 0") == OK)
         check("it is given back", holder.ask("release") == OK)
         check("and taken by the other", Peer(nodes.url()).ask("acquire a -1 0") == OK)
+
+
+def words_of_leases_with_two_of_five_killed():
+    with Nodes(5) as nodes:
+        peer = Peer(nodes.url())
+
+        def taken_everywhere():
+            if peer.ask("acquire a 60000 60000 %d" % DETACH) == OK and all(node.locks() for node in nodes):
+                return True
+            peer.ask("release")
+            return False
+
+        check("a lease is taken that outlives its process, on all nodes", soon(taken_everywhere))
+        peer.ask("lease")
+        word = peer.text
+        check("and is put down", peer.ask("forget") == OK)
+        nodes[0].kill()
+        nodes[3].kill()
+        other = Peer(nodes.url())
+        code = other.ask("adopt " + word)
+        check("with two nodes killed it is taken up by its word", code == OK, code)
+        check("and given back", other.ask("release") == OK)
+        code = other.ask("adopt " + word)
+        check("then the word is over, which three are enough to say", code == LOST, code)
 
 
 def three_of_five_are_stopped():
@@ -360,8 +386,8 @@ def what_is_no_quorum_is_refused():
         check("one server under two names", status == 125 and "same server" in said, said)
 
 
-TESTS = (two_of_five_are_killed, three_of_five_are_stopped, one_of_five_is_stopped, nobody_is_there, a_node_restarts_empty,
-         nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, three_of_five_are_stopped, one_of_five_is_stopped,
+         nobody_is_there, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 
