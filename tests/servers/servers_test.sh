@@ -62,7 +62,12 @@ for name in $there; do
                 like "zookeeper says who it is" "$(say_to "$(host_of "$ZOOKEEPER_URL")" srvr)" "*Mode: standalone*"
                 ;;
         zookeeper3)
-                modes=$(for at in $(host_of "$ZOOKEEPER3_URL" | tr , ' '); do say_to "$at" srvr | grep Mode; done)
+                # The ensemble serves as soon as two of them do.
+                for _ in $(seq 100); do
+                        modes=$(for at in $(host_of "$ZOOKEEPER3_URL" | tr , ' '); do say_to "$at" srvr | grep Mode; done)
+                        [ "$(echo "$modes" | wc -l)" -lt 3 ] || break
+                        sleep 0.1
+                done
                 is "of three ZooKeepers one leads and two follow" "$(echo "$modes" | sort | uniq -c | tr -s ' \n' ' ')" \
                         " 2 Mode: follower 1 Mode: leader "
                 ;;
