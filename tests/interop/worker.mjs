@@ -24,14 +24,14 @@ function redlock() {
         if (error instanceof ExecutionError || error instanceof ResourceLockedError) return false;
         throw error;
     };
-    const acquire = async (name, ttl, retryCount) => {
-        lock = await client.acquire(["lock:" + name], ttl, { retryCount });
+    const take = async (name, ttl) => {
+        lock = await client.acquire(["lock:" + name], ttl, { retryCount: 0 });
         return true;
     };
     return {
-        take: (name, ttl) => acquire(name, ttl, 0).catch(refused),
+        take: (name, ttl) => take(name, ttl).catch(refused),
         wait: async (name, ttl) => {
-            while (!(await acquire(name, ttl, 0).catch(refused))) await pause(5 + Math.random() * 10);
+            while (!(await take(name, ttl).catch(refused))) await pause(5 + Math.random() * 10);
             return true;
         },
         extend: (ttl) => lock.extend(ttl).then((longer) => ((lock = longer), true), refused),
