@@ -23,6 +23,9 @@
  *             write the files past the guard are not stopped. A damaged .NAME.pawl is PAWL_CORRUPT, never a pass. Who
  *             may write DIR may do anything. A process that is stopped within a put makes the others wait for it.
  *   mem:      A table in this process, for resources that live in it. It is forgotten when it is closed.
+ *   sqlite:FILE, postgres://..., redis://..., http://...
+ *             Marks beside the data in the store that has them; each is a module. docs/FENCING.md has the SQL and the scripts
+ *             with which any program checks a token there inside its own transaction.
  *
  * The rules of pawl.h hold here too. A guard may be used by any number of threads. In each call why may be NULL; it is
  * written if the call fails. Resources are named like locks: 1 to 255 bytes of UTF-8 without control characters; for
@@ -42,7 +45,7 @@ struct pawl_guard_options {
         uint32_t size;          /* sizeof(struct pawl_guard_options): PAWL_GUARD sets it */
         uint32_t flags;         /* none yet: 0 */
         uint32_t resources_max; /* mem: at most so many, then PAWL_FULL; 0: 65536 */
-        uint32_t wait_ms;       /* file: how long to wait for another process inside the same resource; 0: 10 s */
+        uint32_t wait_ms;       /* how long to wait for another inside the same resource, or for a server; 0: 10 s */
         struct pawl_why *why;   /* of pawl_guard_open */
 };
 
@@ -50,7 +53,7 @@ struct pawl_guard_options {
 #define PAWL_GUARD(...) (&(const struct pawl_guard_options){.size = sizeof(struct pawl_guard_options), __VA_ARGS__})
 #endif
 
-/* Opens "file:DIR" (the directory must be there) or "mem:". options may be NULL. */
+/* Opens a guard; "file:DIR" must be there. Does not wait for a server. options may be NULL. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_open(const char *url, const struct pawl_guard_options *options,
                                               pawl_guard **guard);
 /* NULL is fine. Not while another thread is in a call. */
@@ -88,6 +91,34 @@ typedef int pawl_guard_entry_fn(const struct pawl_guard_entry *entry, void *arg)
 /* Every resource whose name begins with prefix (NULL: all), in no order. Admits nothing. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn *fn, void *arg,
                                               struct pawl_why *why);
+
+/* Forgets the greatest token of every resource where it is not above floor, and from now on refuses tokens below floor for
+ * all resources of which none is known: so nothing that was refused before ever passes. Only when no holder of any lock that
+ * is guarded here has a smaller token: take that of a lock acquired long after the last one that may still be held. *pruned
+ * may be NULL. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why,
+                                               uint64_t *pruned);
+/* Examines the guard's store: is it fit, and may we? As pawl_examine does for locks. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg,
+                                                 struct pawl_why *why);
+
+/* ---- over HTTP ------------------------------------------------------------------------------------------------- */
+
+/* The header by which a request carries its token: "Pawl-Fence: NAME TOKEN". NAME is percent-encoded, TOKEN decimal. */
+#define PAWL_FENCE_HEADER "Pawl-Fence"
+enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };
+/* Writes the header's value and a NUL; PAWL_FENCE_MAX + 1 bytes are enough for all. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size);
+/* Reads one; resource holds PAWL_NAME_MAX + 1 bytes. PAWL_INVALID for anything that pawl_fence_write did not write. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_fence_read(const char *value, char *resource, uint64_t *token,
+                                              struct pawl_why *why);
+/* What a server asks before it serves a request: admits the token of the header's value. resource is what the request is
+ * about; a header for another is PAWL_INVALID (NULL: whatever the header names). value NULL, the header is missing:
+ * PAWL_NOT_FOUND, never a pass. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_check(pawl_guard *guard, const char *resource, const char *value,
+                                               struct pawl_why *why);
+/* The HTTP status to answer a code with: 200, 412 stale, 428 no header, 400 a bad one, 403, 500, 503. */
+PAWL_EXPORT int pawl_fence_status(int code);
 
 #ifdef __cplusplus
 }

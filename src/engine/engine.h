@@ -191,9 +191,6 @@ struct engine_leases {
         void (*forget)(struct engine *, struct claim *);
 };
 
-/* ops->abi: raised with every change to this header, url.h, why.h or loop.h; a module of another is refused. */
-enum { ENGINE_ABI = 4 };
-
 struct engine_ops {
         const char *name;
         size_t size;       /* of the engine's own struct, which begins with struct engine; zeroed before open */
@@ -224,14 +221,6 @@ struct engine {
         const struct engine_host *host;
         size_t claim_size;     /* ops->claim_size, or what open set: a decorator has that of its inner engine */
         uint32_t capabilities; /* enum pawl_capability, set by open */
-};
-
-/* The one symbol of a module: const struct engine_module pawl_module. */
-struct engine_module {
-        uint32_t abi; /* ENGINE_ABI */
-        uint32_t unused;
-        const char *version; /* PAWL_VERSION: a module fits the library it was built with */
-        const struct engine_ops *ops;
 };
 
 /* registry.c: which scheme is which engine. */

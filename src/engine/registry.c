@@ -1,9 +1,11 @@
 /* registry.c - which scheme is which engine: the one list of engines, and opening one. */
-#include "registry.h"
+#include "engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../base/module.h"
 
 extern const struct engine_ops local_engine;
 #ifdef BUILTIN_TRACE
@@ -138,14 +140,14 @@ static void name_all(char *text, size_t size)
 
 static const struct engine_ops *ops_of(const struct row *row, const char *scheme, struct pawl_why *why)
 {
-        const struct engine_ops *ops = row->ops;
+        const struct module *module;
         struct pawl_why own;
 
-        if (ops)
-                return ops;
-        ops = module_open(row->module, &own);
-        if (ops)
-                return ops;
+        if (row->ops)
+                return row->ops;
+        module = module_open(row->module, &own);
+        if (module)
+                return module->engine;
         if (own.code == PAWL_NOT_FOUND)
                 why_set(why, PAWL_NO_ENGINE, "%s: cannot be opened: %s", scheme, row->missing);
         else

@@ -494,7 +494,6 @@ static void file_close(pawl_guard *guard)
 }
 
 const struct guard_ops file_guard = {
-        .scheme = "file",
         .size = sizeof(struct files),
         .open = file_open,
         .close = file_close,

@@ -6,16 +6,55 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/module.h"
 #include "../base/name.h"
 #include "../base/options.h"
 
-static const struct guard_ops *const guards[] = {&file_guard, &memory_guard};
+/* Which scheme is which guard. */
+static const struct row {
+        const char *scheme;
+        const struct guard_ops *ops; /* NULL: in a module */
+        const char *module;          /* pawl-MODULE.so */
+        const char *packages;        /* that the module needs to be built */
+} rows[] = {
+        {"file", &file_guard, NULL, NULL},
+        {"mem", &memory_guard, NULL, NULL},
+        {"sqlite", NULL, "sqlite", "libsqlite3-dev"},
+        {"postgres", NULL, "postgres", "libpq-dev and libssl-dev"},
+        {"postgresql", NULL, "postgres", "libpq-dev and libssl-dev"},
+        {"redis", NULL, "redis", "libhiredis-dev and libssl-dev"},
+        {"rediss", NULL, "redis", "libhiredis-dev and libssl-dev"},
+        {"redis+unix", NULL, "redis", "libhiredis-dev and libssl-dev"},
+        {"http", NULL, "http", "libssl-dev"},
+        {"https", NULL, "http", "libssl-dev"},
+};
 
-static const struct guard_ops *find(const char *scheme)
+static const struct guard_ops *of_module(const struct row *row, struct pawl_why *why)
 {
-        for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
-                if (strcmp(guards[i]->scheme, scheme) == 0)
-                        return guards[i];
+        struct pawl_why own;
+        const struct module *module = module_open(row->module, &own);
+
+        if (module && module->guard)
+                return module->guard;
+        if (!module && own.code != PAWL_NOT_FOUND)
+                why_set(why, PAWL_NO_ENGINE, "%s", own.text);
+        else
+                why_set(why, PAWL_NO_ENGINE,
+                        "%s: cannot be guarded: it needs the module pawl-%s.so, which is not installed: install %s, "
+                        "then build and install pawl again",
+                        row->scheme, row->module, row->packages);
+        return NULL;
+}
+
+static const struct guard_ops *find(const char *scheme, struct pawl_why *why)
+{
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                if (strcmp(rows[i].scheme, scheme) == 0)
+                        return rows[i].ops ? rows[i].ops : of_module(&rows[i], why);
+        }
+        why_set(why, PAWL_NO_ENGINE,
+                "there is no guard for %.64s: URLs, only for file:, mem:, sqlite:, postgres:, redis: and http:",
+                scheme);
         return NULL;
 }
 
@@ -32,13 +71,12 @@ static int read_options(const struct pawl_guard_options *theirs, struct pawl_gua
 
 static int open_guard(const struct url *url, const struct pawl_guard_options *options, pawl_guard **guard)
 {
-        const struct guard_ops *ops = find(url->scheme);
+        const struct guard_ops *ops = find(url->scheme, options->why);
         pawl_guard *opened;
         int code;
 
         if (!ops)
-                return why_set(options->why, PAWL_NO_ENGINE,
-                               "there is no guard for %s: URLs, only file:DIR and mem:", url->scheme);
+                return PAWL_NO_ENGINE;
         opened = calloc(1, ops->size);
         if (!opened)
                 return why_set(options->why, PAWL_NO_MEMORY, "no memory for the guard");
@@ -88,24 +126,22 @@ static int check_guard(const pawl_guard *guard, struct pawl_why *why)
         return PAWL_OK;
 }
 
+static int check_token(uint64_t token, struct pawl_why *why)
+{
+        if (token == 0 || token > INT64_MAX)
+                return why_set(why, PAWL_INVALID, "%" PRIu64 " is not a token: it must be > 0 and < 2^63", token);
+        return PAWL_OK;
+}
+
 static int check_visit(const pawl_guard *guard, struct visit *visit)
 {
         int code = check_guard(guard, visit->why);
 
+        if (code == PAWL_OK)
+                code = check_token(visit->token, visit->why);
         if (code != PAWL_OK)
                 return code;
-        if (visit->token == 0 || visit->token > INT64_MAX)
-                return why_set(visit->why, PAWL_INVALID, "%" PRIu64 " is not a token: it must be > 0 and < 2^63",
-                               visit->token);
         return name_check(visit->resource, &visit->length, visit->why);
-}
-
-int guard_stale(const struct visit *visit, uint64_t greatest)
-{
-        return why_set(visit->why, PAWL_STALE,
-                       "token %" PRIu64 " is too old for \"%s\": %" PRIu64
-                       " has been admitted; another one has had the lock since",
-                       visit->token, visit->resource, greatest);
 }
 
 int pawl_guard_admit(pawl_guard *guard, const char *resource, uint64_t token, struct pawl_why *why)
@@ -159,4 +195,33 @@ int pawl_guard_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn *
         if (!fn)
                 return why_set(why, PAWL_INVALID, "there is no function to list to: it is NULL");
         return guard->ops->list(guard, prefix ? prefix : "", fn, arg, why);
+}
+
+int pawl_guard_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why, uint64_t *pruned)
+{
+        uint64_t count = 0;
+        int code = check_guard(guard, why);
+
+        if (code == PAWL_OK)
+                code = check_token(floor, why);
+        if (code == PAWL_OK && !guard->ops->prune)
+                code = why_set(why, PAWL_UNSUPPORTED, "this guard cannot be pruned");
+        if (code == PAWL_OK)
+                code = guard->ops->prune(guard, floor, why, &count);
+        if (code == PAWL_OK && pruned)
+                *pruned = count;
+        return code;
+}
+
+int pawl_guard_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struct pawl_why *why)
+{
+        int code = check_guard(guard, why);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!fn)
+                return why_set(why, PAWL_INVALID, "there is no function to tell the findings: it is NULL");
+        if (!guard->ops->examine)
+                return why_set(why, PAWL_UNSUPPORTED, "this guard has nothing to examine");
+        return guard->ops->examine(guard, fn, arg, why);
 }

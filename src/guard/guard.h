@@ -2,6 +2,7 @@
 #ifndef PAWL_SRC_GUARD_H
 #define PAWL_SRC_GUARD_H
 
+#include <inttypes.h>
 #include <pawl/guard.h>
 #include <sys/types.h>
 
@@ -16,9 +17,9 @@ struct visit {
         struct pawl_why *why; /* may be NULL */
 };
 
-/* Called by any thread, several at once. Each promises what pawl/guard.h says. */
+/* Called by any thread, several at once. Each promises what pawl/guard.h says. In a module (base/module.h) or in the
+ * library; guard.c has the list. Prefixes and resources were checked. */
 struct guard_ops {
-        const char *scheme;
         size_t size; /* of the guard's own struct, which begins with struct pawl_guard; zeroed before open */
 
         int (*open)(pawl_guard *, const struct url *, const struct pawl_guard_options *);
@@ -28,6 +29,8 @@ struct guard_ops {
         int (*get)(pawl_guard *, const struct visit *, struct pawl_guard_data *data);
         int (*forget)(pawl_guard *, const struct visit *);
         int (*list)(pawl_guard *, const char *prefix, pawl_guard_entry_fn *fn, void *arg, struct pawl_why *why);
+        int (*prune)(pawl_guard *, uint64_t floor, struct pawl_why *why, uint64_t *pruned);
+        int (*examine)(pawl_guard *, pawl_finding_fn *fn, void *arg, struct pawl_why *why);
 };
 
 struct pawl_guard {
@@ -35,8 +38,14 @@ struct pawl_guard {
         pid_t pid; /* who opened it */
 };
 
-/* The sentence of a stale token, the same for all. */
-int guard_stale(const struct visit *visit, uint64_t greatest);
+/* The sentence of a stale token, the same for all. Inline: a guard in a module uses no symbol of the library. */
+static inline int guard_stale(const struct visit *visit, uint64_t greatest)
+{
+        return why_set(visit->why, PAWL_STALE,
+                       "token %" PRIu64 " is too old for \"%s\": %" PRIu64
+                       " has been admitted; another one has had the lock since",
+                       visit->token, visit->resource, greatest);
+}
 
 extern const struct guard_ops file_guard;
 extern const struct guard_ops memory_guard;

@@ -293,7 +293,6 @@ static void memory_close(pawl_guard *guard)
 }
 
 const struct guard_ops memory_guard = {
-        .scheme = "mem",
         .size = sizeof(struct memory),
         .open = memory_open,
         .close = memory_close,

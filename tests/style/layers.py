@@ -16,6 +16,7 @@ ARROWS = {
     "src/loop/": PUBLIC + ("src/base/",),
     "src/net/": PUBLIC + ("src/base/", "src/loop/"),
     "src/guard/": PUBLIC + ("src/base/",),
+    "src/guard/*/": PUBLIC + ("src/guard/guard.h", "src/base/", "src/loop/", "src/net/"),
     "src/engine/": PUBLIC + ("src/base/", "src/loop/"),
     "src/engine/*/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/net/", "src/engine/session/"),
     "src/core/": PUBLIC + ENGINE + ("src/base/", "src/loop/"),
@@ -27,7 +28,7 @@ ARROWS = {
 }
 
 # Who may use the client library of a store.
-MAY_USE_LIBRARIES = ("src/engine/*/", "src/guard/", "src/net/", "bench/")
+MAY_USE_LIBRARIES = ("src/engine/*/", "src/guard/*/", "src/net/", "bench/")
 
 LIBC = re.compile(r"^(sys|linux|asm|net|netinet|arpa)/[\w/]+\.h$|^(" + "|".join("""
     alloca assert ctype dirent dlfcn elf endian err errno execinfo fcntl fenv features float fnmatch ftw getopt glob grp
@@ -40,8 +41,9 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 def layer_of(path):
-    if re.match(r"src/engine/[^/]+/", path):
-        return "src/engine/*/", "/".join(path.split("/")[:3]) + "/"
+    inner = re.match(r"src/(engine|guard)/[^/]+/", path)
+    if inner:
+        return "src/%s/*/" % inner.group(1), inner.group(0)
     for layer in ARROWS:
         if path.startswith(layer):
             return layer, layer

@@ -289,7 +289,7 @@ TEST(a_guard_that_cannot_be_opened_says_why)
 
         check_refused(NULL, PAWL_INVALID, "NULL");
         check_refused("nonsense", PAWL_INVALID, "scheme");
-        check_refused("redis://h", PAWL_NO_ENGINE, "no guard for redis: URLs");
+        check_refused("zk://h", PAWL_NO_ENGINE, "no guard for zk: URLs");
         check_refused("file:", PAWL_INVALID, "needs a directory");
         check_refused("file://tmp/x", PAWL_INVALID, "one slash");
         check_refused("file:/nowhere/at/all", PAWL_NOT_FOUND, "make it first");

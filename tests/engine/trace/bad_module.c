@@ -1,8 +1,9 @@
 /* bad_module.c - a module of another interface, of another version, or without its symbol: none may be opened. */
+#include "base/module.h"
 #include "engine/engine.h"
 
-#ifndef MODULE_ABI
-#define MODULE_ABI ENGINE_ABI
+#ifndef BAD_ABI
+#define BAD_ABI MODULE_ABI
 #endif
 #ifndef MODULE_VERSION
 #define MODULE_VERSION PAWL_VERSION
@@ -13,9 +14,9 @@
 
 static const struct engine_ops no_ops = {.name = "bad"};
 
-extern const struct engine_module MODULE_SYMBOL;
-PAWL_EXPORT const struct engine_module MODULE_SYMBOL = {
-        .abi = MODULE_ABI,
+extern const struct module MODULE_SYMBOL;
+PAWL_EXPORT const struct module MODULE_SYMBOL = {
+        .abi = BAD_ABI,
         .version = MODULE_VERSION,
-        .ops = &no_ops,
+        .engine = &no_ops,
 };

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/registry.h"
+#include "base/module.h"
+#include "engine/engine.h"
 
 static const char *bad_module(const char *name)
 {
@@ -106,16 +107,16 @@ TEST(the_list_of_engines_ends_and_every_line_is_whole)
 TEST(a_module_that_fits_is_opened)
 {
         const char *path = getenv("TRACE_MODULE");
-        const struct engine_ops *ops;
+        const struct module *module;
         struct pawl_why why = {0};
 
         if (!path || !*path)
                 SKIP("the tracing engine is built in");
-        ops = module_load(path, &why);
+        module = module_load(path, &why);
         CHECK_STR(why.text, "");
-        REQUIRE(ops != NULL);
-        CHECK_STR(ops->name, "trace");
-        CHECK(module_load(path, NULL) == ops);
+        REQUIRE(module != NULL);
+        CHECK_STR(module->engine->name, "trace");
+        CHECK(module_load(path, NULL) == module);
 }
 
 TEST(a_module_of_another_interface_is_refused)

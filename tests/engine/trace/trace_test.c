@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/registry.h"
+#include "base/module.h"
+#include "engine/engine.h"
 
 /* ---- the engine behind ---- */
 
@@ -300,7 +301,9 @@ static const struct engine_ops *trace_ops(void)
 #ifdef BUILTIN_TRACE
         return &trace_engine;
 #else
-        return module_load(getenv("TRACE_MODULE"), NULL);
+        const struct module *module = module_load(getenv("TRACE_MODULE"), NULL);
+
+        return module ? module->engine : NULL;
 #endif
 }
 

@@ -1,14 +1,15 @@
-/* module.c - opens the shared object in which an engine lives.
+/* module.c - opens the shared object in which an engine or a guard lives.
  *
  * It is looked for where the library itself was put, and where it was said at build time that modules are; never where
  * the environment of the program says, because what is opened here runs with the program's rights. For the same reason
  * a file is refused that somebody else could have put there. */
-#include "registry.h"
+#include "module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,12 +73,12 @@ static bool trusted_with_directory(const char *path)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static const struct engine_ops *check(const struct engine_module *module, const char *path, struct pawl_why *why)
+static const struct module *check(const struct module *module, const char *path, struct pawl_why *why)
 {
-        if (module->abi != ENGINE_ABI) {
+        if (module->abi != MODULE_ABI) {
                 why_set(why, PAWL_NO_ENGINE,
-                        "%s was built for engine interface %u, this library has %d: install both from one build", path,
-                        module->abi, ENGINE_ABI);
+                        "%s was built for module interface %u, this library has %d: install both from one build", path,
+                        module->abi, MODULE_ABI);
                 return NULL;
         }
         if (!module->version || strcmp(module->version, PAWL_VERSION) != 0) {
@@ -85,12 +86,12 @@ static const struct engine_ops *check(const struct engine_module *module, const 
                         module->version ? module->version : "(none)", PAWL_VERSION);
                 return NULL;
         }
-        return module->ops;
+        return module;
 }
 
-const struct engine_ops *module_load(const char *path, struct pawl_why *why)
+const struct module *module_load(const char *path, struct pawl_why *why)
 {
-        const struct engine_module *module;
+        const struct module *module;
         void *object;
 
         if (access(path, F_OK) != 0) {
@@ -119,7 +120,7 @@ const struct engine_ops *module_load(const char *path, struct pawl_why *why)
 }
 
 /* A directory is asked only once the ones before it are known to have no such file. */
-static const struct engine_ops *load_from(const char *directory, const char *name, struct pawl_why *why)
+static const struct module *load_from(const char *directory, const char *name, struct pawl_why *why)
 {
         char path[PATH_MAX];
 
@@ -130,9 +131,9 @@ static const struct engine_ops *load_from(const char *directory, const char *nam
         return module_load(path, why);
 }
 
-static const struct engine_ops *load_beside(const char *name, struct pawl_why *why)
+static const struct module *load_beside(const char *name, struct pawl_why *why)
 {
-        const struct engine_ops *ops = NULL;
+        const struct module *module = NULL;
         char own[PATH_MAX];
         char *slash;
 
@@ -142,23 +143,23 @@ static const struct engine_ops *load_beside(const char *name, struct pawl_why *w
                 return NULL;
         slash = strrchr(own, '/');
         *slash = '\0';
-        for (size_t i = 0; i < sizeof(beside) / sizeof(*beside) && why->code == PAWL_NOT_FOUND && !ops; i++) {
+        for (size_t i = 0; i < sizeof(beside) / sizeof(*beside) && why->code == PAWL_NOT_FOUND && !module; i++) {
                 char directory[2 * PATH_MAX];
 
                 snprintf(directory, sizeof(directory), "%s/%s", own, beside[i]);
-                ops = load_from(directory, name, why);
+                module = load_from(directory, name, why);
         }
-        return ops;
+        return module;
 }
 
-const struct engine_ops *module_open(const char *name, struct pawl_why *why)
+const struct module *module_open(const char *name, struct pawl_why *why)
 {
         struct pawl_why own = {0};
-        const struct engine_ops *ops = load_beside(name, &own);
+        const struct module *module = load_beside(name, &own);
 
-        if (!ops && own.code == PAWL_NOT_FOUND)
-                ops = load_from(PAWL_MODULE_DIR, name, &own);
-        if (!ops && why)
+        if (!module && own.code == PAWL_NOT_FOUND)
+                module = load_from(PAWL_MODULE_DIR, name, &own);
+        if (!module && why)
                 *why = own;
-        return ops;
+        return module;
 }
