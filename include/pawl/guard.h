@@ -24,8 +24,8 @@
  *             may write DIR may do anything. A process that is stopped within a put makes the others wait for it.
  *   mem:      A table in this process, for resources that live in it. It is forgotten when it is closed.
  *   sqlite:FILE, postgres://..., redis://..., http://...
- *             Marks beside the data in the store that has them; each is a module. docs/FENCING.md has the SQL and the scripts
- *             with which any program checks a token there inside its own transaction.
+ *             Marks beside the data in the store that has them; each is a module. docs/FENCING.md has the SQL and the
+ *             scripts with which any program checks a token there inside its own transaction.
  *
  * The rules of pawl.h hold here too. A guard may be used by any number of threads. In each call why may be NULL; it is
  * written if the call fails. Resources are named like locks: 1 to 255 bytes of UTF-8 without control characters; for
@@ -110,8 +110,7 @@ enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };
 /* Writes the header's value and a NUL; PAWL_FENCE_MAX + 1 bytes are enough for all. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size);
 /* Reads one; resource holds PAWL_NAME_MAX + 1 bytes. PAWL_INVALID for anything that pawl_fence_write did not write. */
-PAWL_EXPORT PAWL_MUST_USE int pawl_fence_read(const char *value, char *resource, uint64_t *token,
-                                              struct pawl_why *why);
+PAWL_EXPORT PAWL_MUST_USE int pawl_fence_read(const char *value, char *resource, uint64_t *token, struct pawl_why *why);
 /* What a server asks before it serves a request: admits the token of the header's value. resource is what the request is
  * about; a header for another is PAWL_INVALID (NULL: whatever the header names). value NULL, the header is missing:
  * PAWL_NOT_FOUND, never a pass. */

@@ -47,6 +47,15 @@ static inline int guard_stale(const struct visit *visit, uint64_t greatest)
                        visit->token, visit->resource, greatest);
 }
 
+/* The same where no token is known, and the floor of a prune refuses. */
+static inline int guard_below_floor(const struct visit *visit, uint64_t floor)
+{
+        return why_set(visit->why, PAWL_STALE,
+                       "token %" PRIu64
+                       " is too old for \"%s\": no mark is known, and the guard was pruned up to %" PRIu64,
+                       visit->token, visit->resource, floor);
+}
+
 extern const struct guard_ops file_guard;
 extern const struct guard_ops memory_guard;
 
