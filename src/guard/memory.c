@@ -1,6 +1,7 @@
 /* memory.c - a guard in memory: a hash table under one mutex. */
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -28,6 +29,7 @@ struct memory {
         size_t bucket_count; /* a power of two */
         size_t items;
         size_t items_max;
+        uint64_t floor; /* of the greatest prune */
 };
 
 static struct memory *memory_of(pawl_guard *guard)
@@ -112,6 +114,8 @@ static int admit(struct memory *memory, const struct visit *visit, struct item *
         struct item *item = *find(memory, visit, hash);
         int code;
 
+        if ((!item || item->token == 0) && visit->token < memory->floor)
+                return guard_below_floor(visit, memory->floor);
         if (!item) {
                 code = add(memory, visit, hash, &item);
                 if (code != PAWL_OK)
@@ -204,21 +208,31 @@ static int memory_get(pawl_guard *guard, const struct visit *visit, struct pawl_
         return code;
 }
 
+/* Its token; and itself, if it has no data, which are not ours to forget. */
+static void drop(struct memory *memory, struct item **place)
+{
+        struct item *item = *place;
+
+        item->token = 0;
+        if (item->data)
+                return;
+        *place = item->next;
+        memory->items--;
+        free(item);
+}
+
 static int forget(struct memory *memory, const struct visit *visit)
 {
         struct item **place = find(memory, visit, hash_of(memory, visit->resource, visit->length));
         struct item *item = *place;
 
+        if ((!item || item->token == 0) && visit->token < memory->floor)
+                return guard_below_floor(visit, memory->floor);
         if (!item || item->token == 0)
                 return why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
         if (visit->token < item->token)
                 return guard_stale(visit, item->token);
-        item->token = 0;
-        if (item->data) /* which are not ours to forget */
-                return PAWL_OK;
-        *place = item->next;
-        memory->items--;
-        free(item);
+        drop(memory, place);
         return PAWL_OK;
 }
 
@@ -249,6 +263,60 @@ static int memory_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_f
                 }
         }
         pthread_mutex_unlock(&memory->mutex);
+        return PAWL_OK;
+}
+
+static uint64_t prune(struct memory *memory, uint64_t floor)
+{
+        uint64_t count = 0;
+
+        if (memory->floor < floor)
+                memory->floor = floor;
+        for (size_t i = 0; i < memory->bucket_count; i++) {
+                for (struct item **place = &memory->buckets[i]; *place;) {
+                        struct item *item = *place;
+
+                        if (item->token > 0 && item->token <= floor) {
+                                drop(memory, place);
+                                count++;
+                        }
+                        if (*place == item)
+                                place = &item->next;
+                }
+        }
+        return count;
+}
+
+static int memory_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why, uint64_t *pruned)
+{
+        struct memory *memory = memory_of(guard);
+
+        (void)why;
+        pthread_mutex_lock(&memory->mutex);
+        *pruned = prune(memory, floor);
+        pthread_mutex_unlock(&memory->mutex);
+        return PAWL_OK;
+}
+
+static int memory_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struct pawl_why *why)
+{
+        struct memory *memory = memory_of(guard);
+        struct pawl_finding finding = {.where = "mem:", .mend = ""};
+        char what[256];
+        bool low;
+
+        (void)why;
+        pthread_mutex_lock(&memory->mutex);
+        low = memory->items >= memory->items_max - memory->items_max / 10;
+        snprintf(what, sizeof(what), "%zu of %zu resources are in use, in this process alone%s", memory->items,
+                 memory->items_max, low ? ": nearly all, and new ones will be refused" : "");
+        pthread_mutex_unlock(&memory->mutex);
+        finding.what = what;
+        if (low) {
+                finding.severity = PAWL_WARNING;
+                finding.mend = "prune it, or open it with a greater resources_max";
+        }
+        fn(&finding, arg);
         return PAWL_OK;
 }
 
@@ -301,4 +369,6 @@ const struct guard_ops memory_guard = {
         .get = memory_get,
         .forget = memory_forget,
         .list = memory_list,
+        .prune = memory_prune,
+        .examine = memory_examine,
 };

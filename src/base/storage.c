@@ -1,0 +1,36 @@
+/* storage.c - file systems by the magic of statfs(2). */
+#include "storage.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/statfs.h>
+
+static const struct {
+        uint32_t type;
+        enum storage storage;
+        const char *name;
+} known[] = {
+        {0x01021994, STORAGE_MEMORY, "tmpfs"}, {0x858458f6, STORAGE_MEMORY, "ramfs"},
+        {0x6969, STORAGE_REMOTE, "NFS"},       {0x517b, STORAGE_REMOTE, "SMB"},
+        {0xff534d42, STORAGE_REMOTE, "CIFS"},  {0xfe534d42, STORAGE_REMOTE, "SMB"},
+        {0x01021997, STORAGE_REMOTE, "9p"},    {0x65735546, STORAGE_REMOTE, "FUSE"},
+        {0x5346414f, STORAGE_REMOTE, "AFS"},   {0x00c36400, STORAGE_REMOTE, "Ceph"},
+        {0x73757245, STORAGE_REMOTE, "Coda"},  {0x7461636f, STORAGE_REMOTE, "OCFS2"},
+        {0x01161970, STORAGE_REMOTE, "GFS2"},  {0x0bd00bd0, STORAGE_REMOTE, "Lustre"},
+};
+
+enum storage storage_of(int fd, const char **name)
+{
+        struct statfs status;
+
+        *name = "";
+        if (fstatfs(fd, &status) != 0)
+                return STORAGE_DISK;
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                if ((uint32_t)status.f_type != known[i].type)
+                        continue;
+                *name = known[i].name;
+                return known[i].storage;
+        }
+        return STORAGE_DISK;
+}
