@@ -194,10 +194,8 @@ static const char *const odd_names[] = {
         "?1",
         "{tag}",
         "{a}b}",
-        "a b\xc2\xa0"
-        "c",
-        "gr\xc3\xbc\xc3\x9f"
-        "e",
+        "a b\xc2\xa0z",
+        "gr\xc3\xbc\xc3\x9fung",
         "\xe2\x82\xac",
         "\xf0\x9f\x94\x92",
         "-rf",
@@ -344,16 +342,7 @@ TEST(a_list_names_every_resource_with_its_token)
 
 TEST(a_prefix_is_taken_as_it_is_written)
 {
-        static const char *const names[] = {"%a",
-                                            "_a",
-                                            "*a",
-                                            "?a",
-                                            "[ab]a",
-                                            "\\a",
-                                            "'a",
-                                            "aa",
-                                            "\xc3\xbc"
-                                            "a"};
+        static const char *const names[] = {"%a", "_a", "*a", "?a", "[ab]a", "\\a", "'a", "aa", "\xc3\xbcx"};
         enum { NAMES = sizeof(names) / sizeof(names[0]) };
         pawl_guard *guard;
         uint64_t token = 7;

@@ -1,0 +1,71 @@
+/* sqlite.h - what the files of the guard in an SQLite database share. */
+#ifndef PAWL_GUARD_SQLITE_H
+#define PAWL_GUARD_SQLITE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "../guard.h"
+
+enum { SCHEMA_VERSION = 1 };
+
+/* Every statement, prepared at its first use. */
+enum query {
+        QUERY_BEGIN,
+        QUERY_COMMIT,
+        QUERY_ROLLBACK,
+        QUERY_OBJECTS, /* how many of ours there are */
+        QUERY_LOOK,    /* the mark, the floor, the version */
+        QUERY_RAISE,   /* the mark */
+        QUERY_PUT,
+        QUERY_GET,
+        QUERY_FORGET,
+        QUERY_LIST,
+        QUERY_FLOOR,
+        QUERY_PRUNE,
+        QUERIES
+};
+
+/* One connection, used by one thread at a time. */
+struct sqlite {
+        pawl_guard guard;
+        pthread_mutex_t mutex;
+        bool mutex_made;
+        bool create;    /* a database that is not there */
+        bool connected; /* and set up as we want it */
+        bool ready;     /* our tables have been seen */
+        uint32_t wait_ms;
+        char *path; /* without symbolic links before its last name */
+        sqlite3 *db;
+        sqlite3_stmt *statements[QUERIES];
+};
+
+static inline struct sqlite *sqlite_of(pawl_guard *guard)
+{
+        return (struct sqlite *)guard;
+}
+
+/* ---- sqlite_base.c: the connection; with the mutex held ------------------------------------------------------------ */
+
+/* Opens the connection if there is none, and looks whether the file is still the one that was opened. */
+int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why);
+void sqlite_disconnect(struct sqlite *sqlite);
+/* The sentence and the code for one of SQLite's codes, of the last call. */
+int sqlite_fail(struct sqlite *sqlite, int code, struct pawl_why *why);
+/* A statement, reset and without values. */
+int sqlite_prepare(struct sqlite *sqlite, enum query query, sqlite3_stmt **statement, struct pawl_why *why);
+/* Steps to the end, with the values that were bound, and resets; PAWL_OK or why not. */
+int sqlite_finish(struct sqlite *sqlite, sqlite3_stmt *statement, struct pawl_why *why);
+/* Have we our tables? Some of them, but not all: PAWL_CORRUPT. */
+int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, struct pawl_why *why);
+/* A transaction that may write, in a database with our tables. */
+int sqlite_begin(struct sqlite *sqlite, struct pawl_why *why);
+/* PAWL_OK is committed, and on the disk; anything else is rolled back. Returns code, or why the commit failed. */
+int sqlite_end(struct sqlite *sqlite, int code, struct pawl_why *why);
+
+/* ---- sqlite_examine.c ---------------------------------------------------------------------------------------------- */
+
+int sqlite_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struct pawl_why *why);
+
+#endif
