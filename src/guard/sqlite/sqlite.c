@@ -22,7 +22,7 @@ static int lock(struct sqlite *sqlite, struct pawl_why *why)
         int code;
 
         pthread_mutex_lock(&sqlite->mutex);
-        code = sqlite_connect(sqlite, why);
+        code = sqlite_set_up(sqlite, why);
         if (code != PAWL_OK)
                 pthread_mutex_unlock(&sqlite->mutex);
         return code;
@@ -101,12 +101,27 @@ static int leave(struct sqlite *sqlite, int code, struct pawl_why *why)
         return code;
 }
 
-/* Also if it is the same: whoever wrote it may not have waited for the disk, and with our commit it is there. */
-static int raise_mark(struct sqlite *sqlite, const struct visit *visit)
+/* A statement about the resource alone. */
+static int run_on(struct sqlite *sqlite, enum query query, const struct visit *visit)
 {
         sqlite3_stmt *statement;
-        int code = sqlite_prepare(sqlite, QUERY_RAISE, &statement, visit->why);
+        int code = sqlite_prepare(sqlite, query, &statement, visit->why);
 
+        if (code != PAWL_OK)
+                return code;
+        sqlite3_bind_text(statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
+        return sqlite_finish(sqlite, statement, visit->why);
+}
+
+/* Also if it is the same: whoever wrote it may not have waited for the disk, and with our commit it is there. SQLite does
+ * not write a row over itself, and then commits nothing: so it is removed first. */
+static int raise_mark(struct sqlite *sqlite, const struct visit *visit, uint64_t mark)
+{
+        sqlite3_stmt *statement;
+        int code = visit->token == mark ? run_on(sqlite, QUERY_FORGET, visit) : PAWL_OK;
+
+        if (code == PAWL_OK)
+                code = sqlite_prepare(sqlite, QUERY_RAISE, &statement, visit->why);
         if (code != PAWL_OK)
                 return code;
         sqlite3_bind_text(statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
@@ -123,7 +138,7 @@ static int sqlite_admit(pawl_guard *guard, const struct visit *visit)
 
         if (code != PAWL_OK)
                 return code;
-        return leave(sqlite_of(guard), raise_mark(sqlite_of(guard), visit), visit->why);
+        return leave(sqlite_of(guard), raise_mark(sqlite_of(guard), visit, mark), visit->why);
 }
 
 static int write_data(struct sqlite *sqlite, const struct visit *visit, const void *data, size_t size)
@@ -148,7 +163,7 @@ static int sqlite_put(pawl_guard *guard, const struct visit *visit, const void *
 
         if (code != PAWL_OK)
                 return code;
-        code = raise_mark(sqlite_of(guard), visit);
+        code = raise_mark(sqlite_of(guard), visit, mark);
         if (code == PAWL_OK)
                 code = write_data(sqlite_of(guard), visit, data, size);
         return leave(sqlite_of(guard), code, visit->why);
@@ -202,7 +217,7 @@ static int sqlite_get(pawl_guard *guard, const struct visit *visit, struct pawl_
 
         if (code != PAWL_OK)
                 return code;
-        code = raise_mark(sqlite_of(guard), visit);
+        code = raise_mark(sqlite_of(guard), visit, found.token);
         read = code == PAWL_OK ? read_data(sqlite_of(guard), visit, &found) : code;
         /* Without data the token is admitted all the same. */
         code = leave(sqlite_of(guard), read == PAWL_NOT_FOUND ? PAWL_OK : read, visit->why);
@@ -216,20 +231,15 @@ static int sqlite_get(pawl_guard *guard, const struct visit *visit, struct pawl_
 static int sqlite_forget(pawl_guard *guard, const struct visit *visit)
 {
         struct sqlite *sqlite = sqlite_of(guard);
-        sqlite3_stmt *statement;
         uint64_t mark;
         int code = enter(sqlite, visit, &mark);
 
         if (code != PAWL_OK)
                 return code;
-        if (mark == 0)
-                code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        if (mark > 0)
+                code = run_on(sqlite, QUERY_FORGET, visit);
         else
-                code = sqlite_prepare(sqlite, QUERY_FORGET, &statement, visit->why);
-        if (code == PAWL_OK) {
-                sqlite3_bind_text(statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
-                code = sqlite_finish(sqlite, statement, visit->why);
-        }
+                code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
         return leave(sqlite, code, visit->why);
 }
 
@@ -408,7 +418,7 @@ static int sqlite_open(pawl_guard *guard, const struct url *url, const struct pa
         sqlite->mutex_made = true;
         sqlite->create = !no;
         sqlite->wait_ms = options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS;
-        return sqlite_connect(sqlite, options->why); /* which reads nothing yet, and waits for nobody */
+        return sqlite_connect(sqlite, options->why); /* which waits for nobody */
 }
 
 static void sqlite_close(pawl_guard *guard)

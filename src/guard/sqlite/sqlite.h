@@ -32,9 +32,9 @@ struct sqlite {
         pawl_guard guard;
         pthread_mutex_t mutex;
         bool mutex_made;
-        bool create;    /* a database that is not there */
-        bool connected; /* and set up as we want it */
-        bool ready;     /* our tables have been seen */
+        bool create; /* a database that is not there */
+        bool set_up; /* the connection does as we want */
+        bool ready;  /* our tables have been seen */
         uint32_t wait_ms;
         char *path; /* without symbolic links before its last name */
         sqlite3 *db;
@@ -48,8 +48,11 @@ static inline struct sqlite *sqlite_of(pawl_guard *guard)
 
 /* ---- sqlite_base.c: the connection; with the mutex held ------------------------------------------------------------ */
 
-/* Opens the connection if there is none, and looks whether the file is still the one that was opened. */
+/* Opens the file, and reads nothing of it. */
 int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why);
+/* Before every call: sets the connection up if that was not done, and looks whether the file is still the one that was
+ * opened. */
+int sqlite_set_up(struct sqlite *sqlite, struct pawl_why *why);
 void sqlite_disconnect(struct sqlite *sqlite);
 /* The sentence and the code for one of SQLite's codes, of the last call. */
 int sqlite_fail(struct sqlite *sqlite, int code, struct pawl_why *why);

@@ -155,18 +155,23 @@ static int check_file(const struct sqlite *sqlite, struct pawl_why *why)
         return PAWL_OK;
 }
 
-static int set_up(struct sqlite *sqlite, struct pawl_why *why)
+int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why)
 {
         int wait = sqlite->wait_ms < INT_MAX ? (int)sqlite->wait_ms : INT_MAX;
+        int code = check_file(sqlite, why);
 
+        if (code != PAWL_OK)
+                return code;
+        code = sqlite3_open_v2(sqlite->path, &sqlite->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+        if (code != SQLITE_OK)
+                return sqlite_fail(sqlite, code, why);
         sqlite3_extended_result_codes(sqlite->db, 1);
         sqlite3_busy_timeout(sqlite->db, wait);
         /* A schema from elsewhere may not call functions of ours, nor write past the tables. */
         sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
         sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-        /* EXTRA is FULL, and the directory is synced after a journal was removed: without that a power failure may bring a
-         * journal back, and with it the mark that was. Nothing temporary goes to files. */
-        return run_text(sqlite, "PRAGMA synchronous = EXTRA; PRAGMA temp_store = MEMORY", why);
+        return PAWL_OK;
 }
 
 static int check_moved(struct sqlite *sqlite, struct pawl_why *why)
@@ -180,21 +185,16 @@ static int check_moved(struct sqlite *sqlite, struct pawl_why *why)
                        sqlite->path);
 }
 
-int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why)
+int sqlite_set_up(struct sqlite *sqlite, struct pawl_why *why)
 {
-        int code;
+        int code = check_moved(sqlite, why);
 
-        if (sqlite->connected)
-                return check_moved(sqlite, why);
-        code = check_file(sqlite, why);
-        if (code != PAWL_OK)
+        if (code != PAWL_OK || sqlite->set_up)
                 return code;
-        code = sqlite3_open_v2(sqlite->path, &sqlite->db,
-                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
-        code = code == SQLITE_OK ? set_up(sqlite, why) : sqlite_fail(sqlite, code, why);
-        if (code != PAWL_OK)
-                sqlite_disconnect(sqlite);
-        sqlite->connected = code == PAWL_OK;
+        /* EXTRA is FULL, and the directory is synced after a journal was removed: without that a power failure may bring a
+         * journal back, and with it the mark that was. Nothing temporary goes to files. */
+        code = run_text(sqlite, "PRAGMA synchronous = EXTRA; PRAGMA temp_store = MEMORY", why);
+        sqlite->set_up = code == PAWL_OK;
         return code;
 }
 
@@ -206,7 +206,6 @@ void sqlite_disconnect(struct sqlite *sqlite)
         }
         sqlite3_close(sqlite->db);
         sqlite->db = NULL;
-        sqlite->connected = false;
 }
 
 /* ---- transactions ------------------------------------------------------------------------------------------------ */
