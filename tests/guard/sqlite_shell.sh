@@ -1,0 +1,147 @@
+#!/bin/sh
+# sqlite_shell.sh EXTENSION SCHEMA DOCUMENT - the shell of SQLite as a stranger: the view, the functions, the table that fences
+# itself as the document has it, and the same marks for the command.
+. "$TAP_SH"
+extension=${1%.so}
+schema=$2
+document=$3
+pawl=$PAWL
+db=$scratch/app.db
+
+if ! command -v sqlite3 >/dev/null; then
+        skip "missing: sqlite3" "the shell of SQLite shares marks with pawl"
+        done_testing
+        exit
+fi
+
+sql() {
+        sqlite3 -bail "$db" "$@"
+}
+marks() {
+        sql "SELECT resource || '=' || token FROM pawl_admit ORDER BY resource" | tr '\n' ' '
+}
+admit() {
+        sql "INSERT INTO pawl_admit(resource, token) VALUES ($1, $2)"
+}
+
+# ---- the view ------------------------------------------------------------------------------------------------------------
+
+ok "the tables are made by SQL alone" sql ".read $schema"
+ok "and may be made again" sql ".read $schema"
+ok "a token is admitted" admit "'r'" 5
+ok "an equal one too" admit "'r'" 5
+not_ok "a lower one is refused" admit "'r'" 4
+like "with a sentence" "$errors" "*pawl: stale token*"
+ok "a greater one passes" admit "'r'" 6
+is "the view shows the marks" "$(marks)" "r=6 "
+ok "the greatest token passes" admit "'max'" 9223372036854775807
+not_ok "and refuses its neighbour" admit "'max'" 9223372036854775806
+
+for token in 0 -1 NULL "'7'" "'x'" 7.0 7.5 "x'07'" 9223372036854775808 1e30 "''" "-9223372036854775808"; do
+        not_ok "$token is no token" admit "'wrong'" "$token"
+        like "and the sentence says so: $token" "$errors" "*pawl: a token is an integer > 0 and < 2^63*"
+done
+for resource in NULL "''" 7 "x'41'" "printf('%0256d', 1)"; do
+        not_ok "$resource is no resource" admit "$resource" 7
+done
+for conflict in ABORT FAIL IGNORE REPLACE ROLLBACK; do
+        not_ok "OR $conflict lets no lower token pass" sql "INSERT OR $conflict INTO pawl_admit VALUES ('r', 5)"
+        not_ok "nor what is no token" sql "INSERT OR $conflict INTO pawl_admit VALUES ('r', '9')"
+        not_ok "nor what is no resource" sql "INSERT OR $conflict INTO pawl_admit VALUES (NULL, 9)"
+done
+is "nothing of this has changed a mark" "$(marks)" "max=9223372036854775807 r=6 "
+ok "OR IGNORE raises a mark all the same" sql "INSERT OR IGNORE INTO pawl_admit VALUES ('r', 7)"
+ok "OR REPLACE too" sql "INSERT OR REPLACE INTO pawl_admit VALUES ('r', 8)"
+is "so it is" "$(marks)" "max=9223372036854775807 r=8 "
+not_ok "several at once pass all or not at all" sql "INSERT INTO pawl_admit VALUES ('a', 1), ('r', 7), ('b', 1)"
+is "not at all here" "$(marks)" "max=9223372036854775807 r=8 "
+name="'''; DROP TABLE pawl_mark; --'"
+ok "quotes are part of a name" admit "$name" 3
+not_ok "and keep their mark" admit "$name" 2
+
+# ---- transactions --------------------------------------------------------------------------------------------------------
+
+sql "CREATE TABLE plain(x); INSERT INTO plain VALUES ('old')"
+not_ok "a stale token stops the transaction" sql \
+        "BEGIN IMMEDIATE; UPDATE plain SET x = 'late'; INSERT INTO pawl_admit VALUES ('r', 7); COMMIT"
+is "and its writes" "$(sql "SELECT x FROM plain")" old
+ok "a fresh one commits" sql \
+        "BEGIN IMMEDIATE; INSERT INTO pawl_admit VALUES ('r', 20); UPDATE plain SET x = 'new'; COMMIT"
+is "its writes" "$(sql "SELECT x FROM plain")" new
+ok "what is rolled back" sql \
+        "BEGIN IMMEDIATE; INSERT INTO pawl_admit VALUES ('r', 90); UPDATE plain SET x = 'gone'; ROLLBACK"
+is "takes its mark along with its writes" "$(sql "SELECT x, token FROM plain, pawl_admit WHERE resource = 'r'")" "new|20"
+ok "so a lower one passes" admit "'r'" 80
+
+# ---- with the command ----------------------------------------------------------------------------------------------------
+
+status 124 "pawl refuses what is older than a mark of SQL" "$pawl" fence --store "sqlite:$db" r 79 true
+ok "and admits what is not" "$pawl" fence --store "sqlite:$db" r 81 true
+not_ok "SQL refuses what is older than a mark of pawl" admit "'r'" 80
+ok "data and their mark are one" sh -c "printf data | '$pawl' put --store 'sqlite:$db' r 82"
+is "for SQL too" "$(sql "SELECT data, token FROM pawl_data JOIN pawl_admit USING (resource)")" "data|82"
+
+# ---- a table that fences itself, from the document -------------------------------------------------------------------------
+
+awk '/^CREATE TABLE orders/ { on = 1 } /^```/ { on = 0 } on' "$document" >"$scratch/fence.sql"
+ok "the document has the triggers" grep -q "CREATE TRIGGER orders_update" "$scratch/fence.sql"
+ok "and they are SQL" sql ".read $scratch/fence.sql"
+ok "a row comes with its token" sql "INSERT INTO orders(id, total, token) VALUES (42, 1, 30)"
+ok "and one with an id that SQLite chooses" sql "INSERT INTO orders(total, token) VALUES (1, 30)"
+is "each has its mark" "$(sql "SELECT count(*) FROM pawl_admit WHERE resource IN ('orders/42', 'orders/43')")" 2
+ok "a write with a greater token passes" sql "UPDATE orders SET total = 2, token = 34 WHERE id = 42"
+ok "the same one may write again" sql "UPDATE orders SET total = 3, token = 34 WHERE id = 42"
+not_ok "a late one is refused" sql "UPDATE orders SET total = 9, token = 33 WHERE id = 42"
+not_ok "also with OR IGNORE" sql "UPDATE OR IGNORE orders SET total = 9, token = 33 WHERE id = 42"
+not_ok "also by REPLACE" sql "REPLACE INTO orders(id, total, token) VALUES (42, 9, 33)"
+not_ok "also by an upsert" sql \
+        "INSERT INTO orders VALUES (42, 9, 33) ON CONFLICT (id) DO UPDATE SET total = 9, token = excluded.token"
+not_ok "without a token nothing is written" sql "UPDATE orders SET total = 9, token = NULL WHERE id = 42"
+not_ok "and nothing deleted" sql "DELETE FROM orders WHERE id = 42"
+is "the row is the last holder's" "$(sql "SELECT total, token FROM orders WHERE id = 42")" "3|34"
+ok "a new holder is a barrier" admit "'orders/42'" 35
+not_ok "for writes that do not name their token too" sql "UPDATE orders SET total = 9 WHERE id = 42"
+
+# ---- the functions -------------------------------------------------------------------------------------------------------
+
+with() {
+        sqlite3 -bail -cmd ".load $extension" "$db" "$@"
+}
+if ! sqlite3 :memory: ".load $extension" 2>"$scratch/load"; then
+        case $(cat "$scratch/load") in
+        *[Ss]anitizer* | *"undefined symbol: __"* | *"static TLS"*)
+                skip "built with a sanitizer, which the shell is not" "the extension is loaded" ;;
+        *) fail "the extension is loaded" "$(cat "$scratch/load")" ;;
+        esac
+        done_testing
+        exit
+fi
+is "pawl_admit admits" "$(with "SELECT pawl_admit('f', 34)")" 34
+is "pawl_mark reads" "$(with "SELECT pawl_mark('f')")" 34
+is "nothing is known of what never came" "$(with "SELECT pawl_mark('never') IS NULL")" 1
+not_ok "a lower token is an error" with "SELECT pawl_admit('f', 33)"
+like "that names both" "$errors" "*token 33 is too old for \"f\": 34 has been admitted*"
+is "view and function share their name and the mark" \
+        "$(with "SELECT pawl_admit('f', 35); SELECT token FROM pawl_admit WHERE resource = 'f'" | tr '\n' ' ')" "35 35 "
+for token in 0 -1 NULL "'40'" 40.0 1e30 "x'28'" 9223372036854775808; do
+        not_ok "$token is no token for it" with "SELECT pawl_admit('f', $token)"
+done
+not_ok "nor NULL a resource" with "SELECT pawl_admit(NULL, 40)"
+not_ok "nor a number for pawl_mark" with "SELECT pawl_mark(7)"
+not_ok "a stale token stops the transaction" with \
+        "BEGIN IMMEDIATE; UPDATE plain SET x = 'late'; SELECT pawl_admit('f', 33); COMMIT"
+is "and its writes" "$(sql "SELECT x FROM plain")" new
+ok "a rollback takes the mark back" with "BEGIN IMMEDIATE; SELECT pawl_admit('f', 90); ROLLBACK"
+is "as with the view" "$(with "SELECT pawl_mark('f')")" 35
+with "CREATE TABLE t(x); CREATE TRIGGER fence AFTER INSERT ON t BEGIN SELECT pawl_admit('t', NEW.x); END"
+not_ok "in a trigger it is not used" with "INSERT INTO t VALUES (1)"
+sql "UPDATE pawl_floor SET token = 1000"
+not_ok "below the floor nothing unknown passes" with "SELECT pawl_admit('unknown', 999)"
+like "and the sentence says why" "$errors" "*the guard was pruned up to 1000*"
+not_ok "for the view neither" admit "'unknown'" 999
+ok "at the floor it does" admit "'unknown'" 1000
+sql "DELETE FROM pawl_floor"
+not_ok "without a floor nothing passes" admit "'unknown'" 2000
+not_ok "a database without marks is told" sqlite3 -bail -cmd ".load $extension" "$scratch/other.db" "SELECT pawl_admit('r', 1)"
+like "by the table that is missing" "$errors" "*no such table*pawl_admit*"
+done_testing
