@@ -107,15 +107,7 @@ not_ok "for writes that do not name their token too" sql "UPDATE orders SET tota
 with() {
         sqlite3 -bail -cmd ".load $extension" "$db" "$@"
 }
-if ! sqlite3 :memory: ".load $extension" 2>"$scratch/load"; then
-        case $(cat "$scratch/load") in
-        *[Ss]anitizer* | *"undefined symbol: __"* | *"static TLS"*)
-                skip "built with a sanitizer, which the shell is not" "the extension is loaded" ;;
-        *) fail "the extension is loaded" "$(cat "$scratch/load")" ;;
-        esac
-        done_testing
-        exit
-fi
+ok "the extension is loaded" sqlite3 :memory: ".load $extension"
 is "pawl_admit admits" "$(with "SELECT pawl_admit('f', 34)")" 34
 is "pawl_mark reads" "$(with "SELECT pawl_mark('f')")" 34
 is "nothing is known of what never came" "$(with "SELECT pawl_mark('never') IS NULL")" 1

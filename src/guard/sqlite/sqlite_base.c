@@ -164,8 +164,11 @@ int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why)
                 return code;
         code = sqlite3_open_v2(sqlite->path, &sqlite->db,
                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
-        if (code != SQLITE_OK)
-                return sqlite_fail(sqlite, code, why);
+        if (code != SQLITE_OK) {
+                code = sqlite_fail(sqlite, code, why);
+                sqlite_disconnect(sqlite);
+                return code;
+        }
         sqlite3_extended_result_codes(sqlite->db, 1);
         sqlite3_busy_timeout(sqlite->db, wait);
         /* A schema from elsewhere may not call functions of ours, nor write past the tables. */
@@ -187,7 +190,7 @@ static int check_moved(struct sqlite *sqlite, struct pawl_why *why)
 
 int sqlite_set_up(struct sqlite *sqlite, struct pawl_why *why)
 {
-        int code = check_moved(sqlite, why);
+        int code = sqlite->db ? check_moved(sqlite, why) : sqlite_connect(sqlite, why);
 
         if (code != PAWL_OK || sqlite->set_up)
                 return code;
@@ -206,6 +209,7 @@ void sqlite_disconnect(struct sqlite *sqlite)
         }
         sqlite3_close(sqlite->db);
         sqlite->db = NULL;
+        sqlite->set_up = false;
 }
 
 /* ---- transactions ------------------------------------------------------------------------------------------------ */
@@ -259,13 +263,22 @@ int sqlite_begin(struct sqlite *sqlite, struct pawl_why *why)
         return PAWL_OK;
 }
 
+/* Some errors have rolled back already. One that cannot be, for lack of memory say, goes with its connection. */
+static void roll_back(struct sqlite *sqlite)
+{
+        if (!sqlite3_get_autocommit(sqlite->db))
+                (void)run(sqlite, QUERY_ROLLBACK, NULL);
+        if (!sqlite3_get_autocommit(sqlite->db))
+                sqlite_disconnect(sqlite);
+}
+
 int sqlite_end(struct sqlite *sqlite, int code, struct pawl_why *why)
 {
         if (code == PAWL_OK)
                 code = run(sqlite, QUERY_COMMIT, why);
         if (code == PAWL_OK)
                 sqlite->ready = true;
-        else if (!sqlite3_get_autocommit(sqlite->db)) /* some errors have rolled back already */
-                (void)run(sqlite, QUERY_ROLLBACK, NULL);
+        else
+                roll_back(sqlite);
         return code;
 }
