@@ -1,6 +1,6 @@
-/* alloc_guard_test.c - when memory or a system call fails in a guard: a clean error, nothing leaked, no mark lost, and the next
- * try works. One scenario has every call; it is run again and again, each time something else fails. With GUARD_SQLITE the
- * guard of SQLite is compiled in, and SQLite itself, whose allocations and calls fail too. */
+/* alloc_guard_test.c - when memory or a system call fails in a guard: a clean error, nothing leaked, no mark lost, and
+ * the next try works. One scenario has every call; it is run again and again, each time something else fails. With
+ * GUARD_SQLITE the guard of SQLite is compiled in, and SQLite itself, whose allocations and calls fail too. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -176,8 +176,8 @@ static bool is_as_before(const struct baseline *baseline)
         return good && (++looks % 5 != 0 || CHECK_INT(play(), PAWL_OK));
 }
 
-/* What a failed system call may be called; it is not damage, and not a verdict on a token. But SQLite takes a page that cannot
- * be read for one that is damaged. */
+/* What a failed system call may be called; it is not damage, and not a verdict on a token. But SQLite takes a page that
+ * cannot be read for one that is damaged. */
 static bool is_clean(int code, int which, int error)
 {
 #ifdef GUARD_SQLITE
