@@ -13,6 +13,10 @@ for file in bin/pawl include/pawl.h include/pawl/guard.h libpawl.so libpawl.so.0
         pawl/pawl-trace.so man1/pawl.1 man3/pawl_acquire.3 man7/pawl.7; do
         ok "$file is there" has $file
 done
+if has pawl/pawl-sqlite.so; then
+        ok "the extension of SQLite is beside its module" has pawl/sqlite-pawl.so
+        ok "and its SQL in a place of its own" has share/pawl/sqlite.sql
+fi
 
 pc=$(dirname "$(grep '/pawl\.pc$' "$scratch/files")")
 libraries=$(dirname "$pc")
