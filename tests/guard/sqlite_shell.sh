@@ -41,7 +41,8 @@ for token in 0 -1 NULL "'7'" "'x'" 7.0 7.5 "x'07'" 9223372036854775808 1e30 "''"
         not_ok "$token is no token" admit "'wrong'" "$token"
         like "and the sentence says so: $token" "$errors" "*pawl: a token is an integer > 0 and < 2^63*"
 done
-for resource in NULL "''" 7 "x'41'" "printf('%0256d', 1)"; do
+for resource in NULL "''" 7 "x'41'" "printf('%0256d', 1)" "'a' || char(0) || 'b'" "char(0)" "'a' || char(10)" "char(27) || '[2J'" \
+        "char(127)" "char(155)"; do
         not_ok "$resource is no resource" admit "$resource" 7
 done
 for conflict in ABORT FAIL IGNORE REPLACE ROLLBACK; do
@@ -118,6 +119,8 @@ is "view and function share their name and the mark" \
 for token in 0 -1 NULL "'40'" 40.0 1e30 "x'28'" 9223372036854775808; do
         not_ok "$token is no token for it" with "SELECT pawl_admit('f', $token)"
 done
+not_ok "a text is not taken for a stale token" with "SELECT pawl_admit('f', '3')"
+like "it is no token" "$errors" "*a token is an integer*"
 not_ok "nor NULL a resource" with "SELECT pawl_admit(NULL, 40)"
 not_ok "nor a number for pawl_mark" with "SELECT pawl_mark(7)"
 not_ok "a stale token stops the transaction" with \

@@ -354,6 +354,26 @@ TEST(a_database_that_is_replaced_while_the_guard_is_open_is_told)
         pawl_guard_close(guard);
 }
 
+static int note_name(const struct pawl_guard_entry *entry, void *arg)
+{
+        char *text = arg;
+
+        snprintf(text + strlen(text), 200 - strlen(text), "%s %d ", entry->resource, entry->code == PAWL_OK);
+        return 0;
+}
+
+TEST(names_that_got_round_the_view_are_told_encoded)
+{
+        pawl_guard *guard = open_guard(0);
+        char text[200] = "";
+
+        CHECK_INT(admit(guard, "r", 50), PAWL_OK);
+        let_a_stranger("INSERT INTO pawl_mark VALUES (char(27) || '[2J', 5), ('a' || char(0) || 'b', 5)");
+        CHECK_INT(pawl_guard_list(guard, NULL, note_name, text, &why), PAWL_OK);
+        CHECK_STR(text, "%1B%5B2J 0 r 1 ");
+        pawl_guard_close(guard);
+}
+
 /* ---- rights, room and locks ------------------------------------------------------------------------------------- */
 
 TEST(a_database_that_may_not_be_written_is_denied_and_can_be_listed)

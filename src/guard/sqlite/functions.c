@@ -5,9 +5,8 @@
  *
  * They do what the view pawl_admit does (schema.sql), in the database that is main, with better sentences. It uses
  * nothing of pawl. */
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include <sqlite3ext.h>
 
@@ -62,21 +61,24 @@ static void explain(sqlite3_context *context, sqlite3 *db, sqlite3_value **value
 {
         const char *resource = (const char *)sqlite3_value_text(values[0]);
         sqlite3_int64 token = sqlite3_value_int64(values[1]);
+        bool is_token = sqlite3_value_type(values[1]) == SQLITE_INTEGER && token > 0;
         sqlite3_int64 mark = 0;
         sqlite3_int64 floor = 0;
         char trigger[SENTENCE_MAX];
         char sentence[SENTENCE_MAX];
 
         sqlite3_snprintf(sizeof(trigger), trigger, "%s", sqlite3_errmsg(db));
-        look_mark(db, values[0], &mark);
-        look(db, "SELECT token FROM main.pawl_floor", NULL, &floor);
-        if (token < mark)
+        if (is_token)
+                look_mark(db, values[0], &mark);
+        if (is_token && mark == 0)
+                look(db, "SELECT token FROM main.pawl_floor", NULL, &floor);
+        if (is_token && token < mark)
                 sqlite3_snprintf(
                         sizeof(sentence), sentence,
                         "pawl: token %lld is too old for \"%s\": %lld has been admitted; another one has had the "
                         "lock since",
                         token, resource ? resource : "", mark);
-        else if (mark == 0 && token < floor)
+        else if (is_token && token < floor)
                 sqlite3_snprintf(
                         sizeof(sentence), sentence,
                         "pawl: token %lld is too old for \"%s\": no mark is known, and the guard was pruned up to "
@@ -119,7 +121,7 @@ static void mark(sqlite3_context *context, int count, sqlite3_value **values)
 
         (void)count;
         if (sqlite3_value_type(values[0]) != SQLITE_TEXT) {
-                refuse(context, "pawl: a resource is a text of 1 to 255 letters");
+                refuse(context, "pawl: a resource is a text of 1 to 255 letters, without control characters");
                 return;
         }
         code = look_mark(db, values[0], &token);

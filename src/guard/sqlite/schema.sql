@@ -31,8 +31,10 @@ CREATE VIEW IF NOT EXISTS pawl_admit(resource, token) AS SELECT resource, token 
 -- comparison, a floor that is missing say, refuses too. UPDATE and INSERT in place of ON CONFLICT, for the same reason.
 CREATE TRIGGER IF NOT EXISTS pawl_admit_token INSTEAD OF INSERT ON pawl_admit
 BEGIN
-        SELECT RAISE(ABORT, 'pawl: a resource is a text of 1 to 255 letters')
-        WHERE typeof(NEW.resource) <> 'text' OR length(NEW.resource) NOT BETWEEN 1 AND 255;
+        SELECT RAISE(ABORT, 'pawl: a resource is a text of 1 to 255 letters, without control characters')
+        WHERE typeof(NEW.resource) <> 'text' OR length(NEW.resource) NOT BETWEEN 1 AND 255
+                OR instr(NEW.resource, char(0)) > 0
+                OR NEW.resource GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*';
         SELECT RAISE(ABORT, 'pawl: a token is an integer > 0 and < 2^63')
         WHERE typeof(NEW.token) <> 'integer' OR NEW.token < 1;
         SELECT RAISE(ABORT, 'pawl: the marks were made by another version of pawl')

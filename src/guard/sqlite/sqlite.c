@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../base/name.h"
+
 enum {
         DEFAULT_WAIT_MS = 10000,
         LISTED_AT_ONCE = 128,
@@ -299,21 +301,31 @@ static int next_page(struct sqlite *sqlite, struct page *page, struct pawl_why *
         return code;
 }
 
+/* Who writes past the view may have names that are none: they are told encoded, so that nobody's terminal obeys them. */
+static int tell_line(const struct line *line, pawl_guard_entry_fn *fn, void *arg)
+{
+        struct pawl_guard_entry entry = {.resource = line->resource, .code = PAWL_OK};
+        char encoded[NAME_ENCODED_MAX + 1];
+        size_t length;
+
+        if (name_check(line->resource, &length, NULL) != PAWL_OK) {
+                name_encode(line->resource, strnlen(line->resource, PAWL_NAME_MAX), NULL, encoded);
+                entry.resource = encoded;
+                entry.code = PAWL_INVALID;
+        } else if (line->token > 0)
+                entry.token = (uint64_t)line->token;
+        else
+                entry.code = PAWL_CORRUPT;
+        return fn(&entry, arg);
+}
+
 static int tell_page(const struct page *page, const char *prefix, pawl_guard_entry_fn *fn, void *arg)
 {
         int ended = 0;
 
         for (int i = 0; i < page->count && !ended; i++) {
-                const struct line *line = &page->lines[i];
-                struct pawl_guard_entry entry = {.resource = line->resource, .code = PAWL_OK};
-
-                if (strncmp(line->resource, prefix, strlen(prefix)) != 0)
-                        continue;
-                if (line->token > 0)
-                        entry.token = (uint64_t)line->token;
-                else
-                        entry.code = PAWL_CORRUPT;
-                ended = fn(&entry, arg);
+                if (strncmp(page->lines[i].resource, prefix, strlen(prefix)) == 0)
+                        ended = tell_line(&page->lines[i], fn, arg);
         }
         return ended;
 }

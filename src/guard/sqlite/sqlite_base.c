@@ -30,7 +30,7 @@ static const char *const queries[QUERIES] = {
         [QUERY_FORGET] = "DELETE FROM main.pawl_mark WHERE resource = ?1",
         [QUERY_LIST] =
                 "SELECT resource, token FROM main.pawl_mark WHERE resource > ?1 AND length(CAST(resource AS BLOB)) "
-                "<= ?2 ORDER BY resource LIMIT ?3",
+                "<= ?2 AND instr(resource, char(0)) = 0 ORDER BY resource LIMIT ?3",
         [QUERY_FLOOR] = "UPDATE main.pawl_floor SET token = ?1 WHERE token < ?1",
         [QUERY_PRUNE] = "DELETE FROM main.pawl_mark WHERE token <= ?1",
 };
