@@ -6,23 +6,14 @@
 
 struct pawl_why why;
 
-static const char *template_of(void)
+/* {dir}: the test's directory, {n}: a number of its own. */
+static void fill_in(const char *template, char *text, size_t size)
 {
-        const char *template = getenv("PAWL_TEST_STORE");
-
-        return template ? template : "file:{dir}";
-}
-
-const char *store_url(void)
-{
-        static char url[1024];
         size_t used = 0;
 
-        if (*url)
-                return url;
-        for (const char *p = template_of(); *p && used < sizeof(url) - 1;) {
-                char *out = url + used;
-                size_t room = sizeof(url) - used;
+        for (const char *p = template; *p && used < size - 1;) {
+                char *out = text + used;
+                size_t room = size - used;
 
                 if (strncmp(p, "{dir}", 5) == 0) {
                         used += (size_t)snprintf(out, room, "%s", tap_directory());
@@ -35,7 +26,23 @@ const char *store_url(void)
                         used++;
                 }
         }
-        REQUIRE(used < sizeof(url) - 1);
+        REQUIRE(used < size - 1);
+}
+
+const char *store_url(void)
+{
+        static char url[1024];
+        const char *template = getenv("PAWL_TEST_STORE");
+        const char *before = getenv("PAWL_TEST_BEFORE");
+        char command[1024] = "";
+
+        if (*url)
+                return url;
+        fill_in(template ? template : "file:{dir}", url, sizeof(url));
+        if (before) {
+                fill_in(before, command, sizeof(command));
+                REQUIRE(system(command) == 0);
+        }
         return url;
 }
 

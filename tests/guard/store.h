@@ -13,7 +13,8 @@
 /* The sentence of the last call below that failed. */
 extern struct pawl_why why;
 
-/* The URL in PAWL_TEST_STORE, with {dir} an empty directory and {n} a number of the test's own: the same during one test. */
+/* The URL in PAWL_TEST_STORE, with {dir} an empty directory and {n} a number of the test's own: the same during one test.
+ * PAWL_TEST_BEFORE is a command that prepares it. */
 const char *store_url(void);
 /* True if the store is one of this scheme, "mem:" or the like. */
 bool store_is(const char *scheme);
