@@ -2,6 +2,7 @@
  * do, and what is on the disk when a call has said PAWL_OK. fsync and fdatasync stand here in front of the C library's. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -98,6 +99,36 @@ static void let_a_stranger(const char *sql)
         if (!CHECK_INT(say(db, sql), SQLITE_OK))
                 NOTE("%s: %s", sql, sqlite3_errmsg(db));
         sqlite3_close(db);
+}
+
+struct findings {
+        char text[8000];
+        unsigned worst;
+};
+
+static int note_finding(const struct pawl_finding *finding, void *arg)
+{
+        struct findings *findings = arg;
+        size_t used = strlen(findings->text);
+
+        snprintf(findings->text + used, sizeof(findings->text) - used, "%u %s [%s]\n", finding->severity, finding->what,
+                 finding->mend);
+        CHECK_STR(strrchr(finding->where, '/'), "/marks.db");
+        if (finding->severity > findings->worst)
+                findings->worst = finding->severity;
+        return 0;
+}
+
+static struct findings *examine(void)
+{
+        static struct findings findings;
+        pawl_guard *guard = open_guard(0);
+
+        findings = (struct findings){0};
+        if (!CHECK_INT(pawl_guard_examine(guard, note_finding, &findings, &why), PAWL_OK))
+                NOTE("%s", why.text);
+        pawl_guard_close(guard);
+        return &findings;
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -519,6 +550,47 @@ TEST(a_child_that_closes_its_parents_guard_leaves_the_log_alone)
         pawl_guard_close(guard);
 }
 
+static atomic_bool stopping;
+
+static void *put_until_stopped(void *arg)
+{
+        static char big[200000];
+        uint64_t token = 1;
+
+        while (!atomic_load(&stopping)) {
+                if (!CHECK_INT(pawl_guard_put(arg, "r", ++token, big, sizeof(big), &why), PAWL_OK)) {
+                        NOTE("%s", why.text);
+                        break;
+                }
+        }
+        return NULL;
+}
+
+/* To roll back here what the parent has begun would tear its pages. */
+TEST_WITHIN(300, a_child_that_is_forked_in_the_middle_of_a_put_does_not_undo_it)
+{
+        pawl_guard *guard = open_guard(60000);
+        pthread_t thread;
+
+        CHECK_INT(admit(guard, "r", 1), PAWL_OK);
+        REQUIRE(pthread_create(&thread, NULL, put_until_stopped, guard) == 0);
+        for (int i = 0; i < 100; i++) {
+                int child;
+
+                usleep(1000);
+                child = fork();
+                if (child == 0) {
+                        pawl_guard_close(guard);
+                        _exit(0);
+                }
+                check_child(child);
+        }
+        atomic_store(&stopping, true);
+        pthread_join(thread, NULL);
+        pawl_guard_close(guard);
+        CHECK_HAS(examine()->text, "quick_check finds no damage");
+}
+
 /* ---- killed at any moment ---------------------------------------------------------------------------------------- */
 
 enum { BODY = 20000 };
@@ -636,36 +708,6 @@ TEST_WITHIN(300, a_writer_killed_at_any_moment_leaves_the_old_or_the_new_in_a_lo
 }
 
 /* ---- examined --------------------------------------------------------------------------------------------------- */
-
-struct findings {
-        char text[8000];
-        unsigned worst;
-};
-
-static int note_finding(const struct pawl_finding *finding, void *arg)
-{
-        struct findings *findings = arg;
-        size_t used = strlen(findings->text);
-
-        snprintf(findings->text + used, sizeof(findings->text) - used, "%u %s [%s]\n", finding->severity, finding->what,
-                 finding->mend);
-        CHECK_STR(strrchr(finding->where, '/'), "/marks.db");
-        if (finding->severity > findings->worst)
-                findings->worst = finding->severity;
-        return 0;
-}
-
-static struct findings *examine(void)
-{
-        static struct findings findings;
-        pawl_guard *guard = open_guard(0);
-
-        findings = (struct findings){0};
-        if (!CHECK_INT(pawl_guard_examine(guard, note_finding, &findings, &why), PAWL_OK))
-                NOTE("%s", why.text);
-        pawl_guard_close(guard);
-        return &findings;
-}
 
 TEST(an_examination_tells_what_is_kept_and_how)
 {
