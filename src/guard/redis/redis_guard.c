@@ -1,0 +1,178 @@
+/* redis_guard.c - a guard in a Redis: each call is one script, which is atomic there. The ops table. */
+#include "redis_guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct guard_ops redis_guard;
+
+/* What each script is given first. */
+struct keys {
+        char mark[KEY_MAX]; /* the data's own key is the end of it */
+        size_t length;
+        char token[24];
+};
+
+static const char mark_prefix[] = "pawl:mark:";
+enum { MARK_PREFIX = sizeof(mark_prefix) - 1 };
+
+static int make_keys(const struct redis_guard *guard, const struct visit *visit, struct keys *keys)
+{
+        const char *data = keys->mark + MARK_PREFIX;
+
+        keys->length =
+                (size_t)snprintf(keys->mark, sizeof(keys->mark), "%s%s%s", mark_prefix, guard->prefix, visit->resource);
+        snprintf(keys->token, sizeof(keys->token), "%" PRIu64, visit->token);
+        if (strncmp(data, "pawl:", 5) == 0)
+                return why_set(visit->why, PAWL_INVALID,
+                               "%s: keys that begin with pawl: are for marks and locks, not for data", data);
+        return PAWL_OK;
+}
+
+/* changes: the sender's line is the fourth key, and its word must be the last argument. */
+static void begin(const struct redis_guard *guard, struct words *words, enum fence_script script,
+                  const struct keys *keys, bool changes)
+{
+        words_script(words, script, changes ? 4 : 3);
+        words->changes = changes;
+        words_add(words, keys->mark + MARK_PREFIX, keys->length - MARK_PREFIX);
+        words_add(words, keys->mark, keys->length);
+        words_text(words, guard->floor_key);
+        if (changes)
+                words_text(words, guard->line_key);
+        words_text(words, keys->token);
+}
+
+static int ask(struct redis_guard *guard, const struct visit *visit, struct words *words, struct answer *answer)
+{
+        int code = line_enter(guard, visit->why);
+
+        answer->reply = NULL;
+        if (code != PAWL_OK)
+                return code;
+        code = line_ask(guard, words, answer, visit->why);
+        line_leave(guard);
+        return code == PAWL_STALE ? guard_stale(visit, answer->greatest) : code;
+}
+
+static int odd_reply(const struct redis_guard *guard, const struct visit *visit)
+{
+        return why_set(visit->why, PAWL_SYSTEM, "%s: an answer that makes no sense", guard->where);
+}
+
+static int redis_guard_admit(pawl_guard *opened, const struct visit *visit)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        begin(guard, &words, FENCE_ADMIT, &keys, false);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_STATUS)
+                code = odd_reply(guard, visit);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+static int redis_guard_put(pawl_guard *opened, const struct visit *visit, const void *data, size_t size)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        begin(guard, &words, FENCE_SET, &keys, true);
+        words_add(&words, size ? data : "", size);
+        words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_STATUS)
+                code = odd_reply(guard, visit);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+/* The value, or nil, and the greatest token before. */
+static int read_data(const struct redis_guard *guard, const struct visit *visit, const redisReply *reply,
+                     struct pawl_guard_data *data)
+{
+        const redisReply *value;
+        char *bytes;
+
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_STRING)
+                return odd_reply(guard, visit);
+        value = reply->element[0];
+        if (value->type == REDIS_REPLY_NIL)
+                return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+        if (value->type != REDIS_REPLY_STRING)
+                return odd_reply(guard, visit);
+        bytes = malloc((size_t)value->len + 1);
+        if (!bytes)
+                return why_set(visit->why, PAWL_NO_MEMORY, "no memory for the data");
+        memcpy(bytes, value->str, (size_t)value->len);
+        bytes[value->len] = '\0';
+        data->bytes = bytes;
+        data->size = (size_t)value->len;
+        data->token = strtoull(reply->element[1]->str, NULL, 10);
+        return PAWL_OK;
+}
+
+static int redis_guard_get(pawl_guard *opened, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        begin(guard, &words, FENCE_GET, &keys, false);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_OK)
+                code = read_data(guard, visit, answer.reply, data);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+static int redis_guard_forget(pawl_guard *opened, const struct visit *visit)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        begin(guard, &words, FENCE_FORGET, &keys, true);
+        words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_INTEGER)
+                code = odd_reply(guard, visit);
+        /* After a lost reply: it was the one before that forgot it, or there was none. Now there is none. */
+        else if (code == PAWL_OK && answer.reply->integer == 0 && !answer.again)
+                code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+const struct guard_ops redis_guard = {
+        .size = sizeof(struct redis_guard),
+        .open = redis_guard_open,
+        .close = redis_guard_close,
+        .admit = redis_guard_admit,
+        .put = redis_guard_put,
+        .get = redis_guard_get,
+        .forget = redis_guard_forget,
+        .list = redis_guard_list,
+        .prune = redis_guard_prune,
+        .examine = redis_guard_examine,
+};

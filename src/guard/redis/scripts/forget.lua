@@ -1,0 +1,13 @@
+-- forget.lua: admits the token, then forgets the mark, but not the value: tokens from the floor on pass again.
+-- ARGV: the token. Returns 1, or 0 if there was no mark.
+
+local function pawl_forget(keys, args)
+        if is_late(keys, args) then
+                return redis.error_reply('LATE the line has moved on')
+        end
+        local _, refused = look(keys, args[1])
+        if refused then
+                return refused
+        end
+        return redis.call('DEL', keys[2])
+end
