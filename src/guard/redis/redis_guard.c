@@ -30,7 +30,7 @@ static int make_keys(const struct redis_guard *guard, const struct visit *visit,
         return PAWL_OK;
 }
 
-/* changes: the sender's line is the fourth key, and its word must be the last argument. */
+/* changes: the guard's line is the fourth key, and its word must be the last argument. */
 static void begin(const struct redis_guard *guard, struct words *words, enum fence_script script,
                   const struct keys *keys, bool changes)
 {
@@ -48,7 +48,7 @@ static int ask(struct redis_guard *guard, const struct visit *visit, struct word
 {
         int code = line_enter(guard, visit->why);
 
-        answer->reply = NULL;
+        *answer = (struct answer){0};
         if (code != PAWL_OK)
                 return code;
         code = line_ask(guard, words, answer, visit->why);
@@ -93,7 +93,7 @@ static int redis_guard_put(pawl_guard *opened, const struct visit *visit, const 
         words_add(&words, size ? data : "", size);
         words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
         code = ask(guard, visit, &words, &answer);
-        if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_STATUS)
+        if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_STATUS)
                 code = odd_reply(guard, visit);
         freeReplyObject(answer.reply);
         return code;
@@ -155,10 +155,9 @@ static int redis_guard_forget(pawl_guard *opened, const struct visit *visit)
         begin(guard, &words, FENCE_FORGET, &keys, true);
         words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
         code = ask(guard, visit, &words, &answer);
-        if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_INTEGER)
+        if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_INTEGER)
                 code = odd_reply(guard, visit);
-        /* After a lost reply: it was the one before that forgot it, or there was none. Now there is none. */
-        else if (code == PAWL_OK && answer.reply->integer == 0 && !answer.again)
+        else if (code == PAWL_OK && !answer.done && answer.reply->integer == 0)
                 code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
         freeReplyObject(answer.reply);
         return code;

@@ -54,7 +54,9 @@ struct redis_guard {
         bool ever;            /* it has answered before */
         bool lined;           /* the line is this connection's */
         char line_key[KEY_MAX];
-        char line_word[17];
+        char line_word[34]; /* the connection's, a blank, the number of the request that changes */
+        uint64_t requests;
+        int64_t lined_at;
 };
 
 static inline struct redis_guard *redis_guard_of(pawl_guard *guard)
@@ -68,7 +70,7 @@ struct words {
         size_t size[WORDS_MAX];
         int count;
         const struct fence_text *script; /* or NULL */
-        bool changes;                    /* a lost reply leaves more in doubt than a mark; the line is behind it */
+        bool changes;                    /* more than marks: the line is its last key, and line_word its last word */
         char keys[8];                    /* how many, of a script */
 };
 void words_add(struct words *words, const char *bytes, size_t size);
@@ -82,12 +84,13 @@ void line_leave(struct redis_guard *guard);
 
 /* What came of a command. */
 struct answer {
-        redisReply *reply; /* to be freed; NULL with every error but those below */
-        bool again;        /* it was sent more than once: it may have been done before */
+        redisReply *reply; /* to be freed; NULL with every error */
+        bool done;         /* of one that changes: it was done, but its reply is lost */
         uint64_t greatest; /* with PAWL_STALE */
 };
-/* Sends it in our turn, and once more if the connection breaks, until the guard's time is over. PAWL_OK and a reply that is no
- * error; else the code and the sentence of what is wrong. PAWL_IN_DOUBT: of one that changes, if it may have been done. */
+/* Sends it in our turn, and again if the connection breaks, until the guard's time is over. PAWL_OK and a reply that is no
+ * error, or done; else the code and the sentence of what is wrong. PAWL_IN_DOUBT: of one that changes, if it may have been
+ * done. */
 int line_ask(struct redis_guard *guard, struct words *words, struct answer *answer, struct pawl_why *why);
 int line_open(struct redis_guard *guard, struct pawl_why *why);
 void line_close(struct redis_guard *guard);

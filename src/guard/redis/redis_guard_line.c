@@ -2,9 +2,9 @@
  *
  * A reply that is lost leaves in doubt whether the command was done, or will be: bytes may sit in the socket of a server that
  * stands still, and be read after what we send on the next connection. For a mark that does no harm, it only grows. But a put
- * that comes late would undo one that came after it with the same token. So whatever changes data names the line of this guard:
- * a key with a random word, another for each connection, written before the first change that goes over it. What is late
- * finds another word, or none, and is refused (is_late in fence.lua). */
+ * that comes late would undo one that came after it with the same token. So whatever changes data names the line of this guard,
+ * a key with a word for each connection and the number of the last request that was done. A new connection writes its own word
+ * there before its first change, and learns that number: what was sent before is done, or never will be. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,9 @@
 #include "../../base/list.h"
 #include "redis_guard.h"
 
-enum { LOSSES_MAX = 4, LATES_MAX = 4, LINE_MS = 60000, ELEMENTS_MAX = 1 << 20, DATA_MAX = 60 << 20 };
+enum { LOSSES_MAX = 4, LATES_MAX = 4, ELEMENTS_MAX = 1 << 20, DATA_MAX = 60 << 20 };
+
+#define LINE_TAKEN_FOR (300 * SECOND) /* it lasts twice as long, and begins again with each change */
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
@@ -371,30 +373,22 @@ static int come_up(struct redis_guard *guard, int64_t until, struct pawl_why *wh
         return code;
 }
 
-/* From now on, whatever we sent before is refused if it is done later. *refusal: an error reply. */
-static int take_line(struct redis_guard *guard, int64_t until, redisReply **refusal, struct pawl_why *why)
+/* From now on, whatever we sent before is refused if it is done later. The reply is the number of the last that was done; "?" if
+ * the line was lost when it mattered; or an error. */
+static int ask_line(struct redis_guard *guard, int64_t until, bool doubtful, redisReply **reply, struct pawl_why *why)
 {
         struct words words = {.count = 0};
         bool sent = false;
         uint64_t word;
-        char ms[16];
-        int code;
 
         loop_random(&guard->loop, &word, sizeof(word));
-        snprintf(guard->line_word, sizeof(guard->line_word), "%016llx", (unsigned long long)word);
-        snprintf(ms, sizeof(ms), "%d", LINE_MS);
-        words_text(&words, "SET");
+        snprintf(guard->line_word, sizeof(guard->line_word), "%016" PRIx64 " %016" PRIx64, word, guard->requests);
+        words_script(&words, FENCE_LINE, 1);
+        tell_script(&words);
         words_text(&words, guard->line_key);
-        words_text(&words, guard->line_word);
-        words_text(&words, "PX");
-        words_text(&words, ms);
-        code = exchange(guard, &words, until, &sent, refusal, why);
-        if (code != PAWL_OK || (*refusal)->type == REDIS_REPLY_ERROR)
-                return code;
-        freeReplyObject(*refusal);
-        *refusal = NULL;
-        guard->lined = true;
-        return PAWL_OK;
+        words_add(&words, guard->line_word, 16);
+        words_text(&words, doubtful ? "?" : "0000000000000000");
+        return exchange(guard, &words, until, &sent, reply, why);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -404,23 +398,56 @@ struct request {
         struct answer *answer;
         int64_t until;
         struct net_backoff backoff;
-        int losses; /* of replies: it may have been done */
+        int losses;    /* of replies */
+        bool doubtful; /* it may have been done */
         int lates;
 };
 
-/* PAWL_OK: there is a reply, which may be an error. */
+/* An error is left as the answer. */
+static int take_line(struct redis_guard *guard, struct request *request, struct pawl_why *why)
+{
+        struct answer *answer = request->answer;
+        redisReply *reply = NULL;
+        int code = ask_line(guard, request->until, request->doubtful, &reply, why);
+
+        if (code != PAWL_OK)
+                return code;
+        if (reply->type != REDIS_REPLY_STRING) {
+                answer->reply = reply;
+                return PAWL_OK;
+        }
+        guard->lined = true;
+        guard->lined_at = loop_now(&guard->loop);
+        if (request->doubtful && strcmp(reply->str, guard->line_word + 17) == 0)
+                answer->done = true;
+        else if (request->doubtful)
+                request->doubtful = strcmp(reply->str, "?") == 0;
+        freeReplyObject(reply);
+        return PAWL_OK;
+}
+
+/* Before it could end by itself. */
+static bool is_lined(struct redis_guard *guard)
+{
+        return guard->lined && loop_now(&guard->loop) - guard->lined_at < LINE_TAKEN_FOR;
+}
+
+/* PAWL_OK: there is a reply, which may be an error; or it was done before. */
 static int send_once(struct redis_guard *guard, struct request *request, struct pawl_why *why)
 {
         redisReply **reply = &request->answer->reply;
         bool sent = false;
         int code = come_up(guard, request->until, why);
 
-        if (code == PAWL_OK && request->words->changes && !guard->lined)
-                code = take_line(guard, request->until, reply, why);
-        if (code != PAWL_OK || *reply)
+        if (code == PAWL_OK && request->words->changes && !is_lined(guard))
+                code = take_line(guard, request, why);
+        if (code != PAWL_OK || *reply || request->answer->done)
                 return code;
         code = exchange(guard, request->words, request->until, &sent, reply, why);
-        request->losses += code != PAWL_OK && sent;
+        if (code != PAWL_OK && sent) {
+                request->losses++;
+                request->doubtful = true;
+        }
         return code;
 }
 
@@ -479,7 +506,7 @@ static void read_greatest(struct answer *answer)
         answer->greatest = at ? strtoull(at, NULL, 10) : 0;
 }
 
-/* PAWL_OK: a reply that is no error. */
+/* PAWL_OK: a reply that is no error; or it was done before. */
 static int ask_until(struct redis_guard *guard, struct request *request, struct pawl_why *why)
 {
         struct answer *answer = request->answer;
@@ -487,6 +514,8 @@ static int ask_until(struct redis_guard *guard, struct request *request, struct 
 
         for (;;) {
                 code = send_once(guard, request, why);
+                if (code == PAWL_OK && answer->done)
+                        return PAWL_OK;
                 if (code == PAWL_OK && ask_at_once(guard, request))
                         continue;
                 if (code == PAWL_OK && answer->reply->type != REDIS_REPLY_ERROR)
@@ -521,12 +550,13 @@ int line_ask(struct redis_guard *guard, struct words *words, struct answer *answ
         if (size_of(words) > DATA_MAX)
                 return why_set(why, PAWL_FULL, "%s: more than %d MB cannot be sent at once", guard->where,
                                DATA_MAX >> 20);
+        if (words->changes)
+                snprintf(guard->line_word + 17, 17, "%016" PRIx64, ++guard->requests);
         code = ask_until(guard, &request, &own);
-        answer->again = request.losses > 0;
         if (code == PAWL_OK)
                 return code;
         drop_reply(answer);
-        if (request.losses > 0 && words->changes)
+        if (request.doubtful && words->changes)
                 return why_set(why, PAWL_IN_DOUBT, "a reply was lost, and it is not known whether it was done: then %s",
                                own.text);
         if (why)
@@ -610,10 +640,23 @@ int line_open(struct redis_guard *guard, struct pawl_why *why)
         return PAWL_OK;
 }
 
+/* The line would end by itself; that the server hears of it is not waited for. */
+static void drop_line(struct redis_guard *guard)
+{
+        struct words words = {.count = 0};
+
+        words_text(&words, "DEL");
+        words_text(&words, guard->line_key);
+        if (guard->net.state == NET_UP && write_command(guard, &words, NULL) == PAWL_OK)
+                net_flush(&guard->net);
+}
+
 void line_close(struct redis_guard *guard)
 {
         if (!guard->ready)
                 return;
+        if (guard->lined)
+                drop_line(guard);
         net_close(&guard->net);
         let_go(guard);
         loop_close(&guard->loop);

@@ -128,7 +128,7 @@ static int find_page(struct redis_guard *guard, const char *pattern, char cursor
         words_text(&words, "MATCH");
         words_text(&words, pattern);
         words_text(&words, "COUNT");
-        words_text(&words, "1000");
+        words_text(&words, "250");
         code = line_ask(guard, &words, &answer, why);
         if (code == PAWL_OK)
                 code = take_page(guard, answer.reply, cursor, marks, why);

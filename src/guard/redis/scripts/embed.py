@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """embed.py HEADER SOURCE LIBRARY DIRECTORY SCRIPT... - what is made of the Lua files. Each script defines one function,
-pawl_NAME(keys, args), on top of fence.lua.
+pawl_NAME(keys, args), most on top of fence.lua.
 
 HEADER and SOURCE: the scripts for EVAL, as text in C and with the digest by which the server knows it. LIBRARY: the functions
 for other clients, for FUNCTION LOAD (Redis 7). DIRECTORY: the scripts as files, for those that have no functions (Redis 6)."""
@@ -9,7 +9,8 @@ import pathlib
 import re
 import sys
 
-OF_THE_GUARD = ("list", "prune", "probe")  # of no use to others: the guard finds the marks for them
+OF_THE_GUARD = ("list", "prune", "line", "probe")  # of no use to others
+ALONE = ("list", "line", "probe")  # they need nothing of fence.lua
 
 header, source, library, directory = map(pathlib.Path, sys.argv[1:5])
 scripts = {path.stem: path.read_text() for path in map(pathlib.Path, sys.argv[5:])}
@@ -17,7 +18,7 @@ fence = (pathlib.Path(__file__).parent / "fence.lua").read_text()
 
 
 def whole(name):
-    return f"{fence}\n{scripts[name]}\nreturn pawl_{name}(KEYS, ARGV)\n"
+    return ("" if name in ALONE else fence + "\n") + f"{scripts[name]}\nreturn pawl_{name}(KEYS, ARGV)\n"
 
 
 def bare(text):

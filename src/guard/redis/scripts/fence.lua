@@ -93,8 +93,20 @@ local function admit(keys, token)
         return before
 end
 
--- A fourth key is the sender's line, its last argument what must stand there. Who has lost a reply writes another word there
--- before it sends again: what is still under way from before then comes too late.
+-- A fourth key is the sender's line, see line.lua; the last argument is its word and the number of this request. What was sent
+-- before the line was taken anew comes too late, and is refused.
 local function is_late(keys, args)
-        return keys[4] and redis.call('GET', keys[4]) ~= table.remove(args)
+        if not keys[4] then
+                return false
+        end
+        local request = table.remove(args)
+        local line = redis.call('GET', keys[4])
+        return not line or string.sub(line, 1, 16) ~= string.sub(request, 1, 16), request
+end
+
+-- Who loses the reply finds out that it was done.
+local function leave_word(keys, request)
+        if request then
+                redis.call('SET', keys[4], request, 'PX', '600000')
+        end
 end

@@ -3,7 +3,8 @@
 -- WRONGTYPE, and nothing has changed.
 
 local function pawl_set(keys, args)
-        if is_late(keys, args) then
+        local late, request = is_late(keys, args)
+        if late then
                 return redis.error_reply('LATE the line has moved on')
         end
         local _, refused = look(keys, args[1])
@@ -15,5 +16,7 @@ local function pawl_set(keys, args)
         if unwritten then
                 return unwritten
         end
-        return redis.call('SET', keys[1], unpack(args, 2))
+        local reply = redis.call('SET', keys[1], unpack(args, 2))
+        leave_word(keys, request)
+        return reply
 end
