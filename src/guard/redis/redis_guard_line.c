@@ -398,8 +398,9 @@ struct request {
         struct answer *answer;
         int64_t until;
         struct net_backoff backoff;
-        int losses;    /* of replies */
-        bool doubtful; /* it may have been done */
+        uint64_t connections; /* before this */
+        int losses;           /* of replies */
+        bool doubtful;        /* it may have been done */
         int lates;
 };
 
@@ -478,11 +479,14 @@ static bool is_final(const redisReply *reply)
         return reply && !begins(reply, "LOADING") && !begins(reply, "BUSY");
 }
 
-/* A server that was there before is waited for; that one never was is told at once. */
+/* A server that was there before is waited for; that one never was is told at once, unless it was a cut. */
 static bool may_try_again(const struct redis_guard *guard, const struct request *request, int code)
 {
-        return code == PAWL_UNREACHABLE && guard->ever && request->losses < LOSSES_MAX &&
-               loop_now(&guard->loop) < request->until;
+        uint64_t came_up = guard->net.connections - request->connections;
+
+        if (code != PAWL_UNREACHABLE || loop_now(&guard->loop) >= request->until || request->losses >= LOSSES_MAX)
+                return false;
+        return guard->ever || (came_up > 0 && came_up < LOSSES_MAX);
 }
 
 static void pause_for(struct redis_guard *guard, struct request *request)
@@ -542,7 +546,10 @@ static size_t size_of(const struct words *words)
 
 int line_ask(struct redis_guard *guard, struct words *words, struct answer *answer, struct pawl_why *why)
 {
-        struct request request = {.words = words, .answer = answer, .until = loop_now(&guard->loop) + guard->wait};
+        struct request request = {.words = words,
+                                  .answer = answer,
+                                  .until = loop_now(&guard->loop) + guard->wait,
+                                  .connections = guard->net.connections};
         struct pawl_why own;
         int code;
 
