@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cut.py - the connection ends after every single byte of a call, in either direction: what was told is what is there."""
+"""every_byte.py - the connection ends after every single byte of a call, in either direction: what was told is what is there."""
 from guards import *
 
 
