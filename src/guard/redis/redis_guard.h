@@ -3,7 +3,7 @@
  *   PREFIX RESOURCE            the data, a plain string
  *   pawl:mark:PREFIX RESOURCE  the greatest token, decimal
  *   pawl:floor:PREFIX          tokens below it are refused where there is no mark
- *   pawl:line:PREFIX ID        which connection of one guard may change data, see redis_guard_line.c; ends by itself */
+ *   pawl:line:PREFIX ID        which connection of one guard may change data, see redis_guard_ask.c; ends by itself */
 #ifndef PAWL_REDIS_GUARD_H
 #define PAWL_REDIS_GUARD_H
 
@@ -13,7 +13,7 @@
 #include "../../base/name.h"
 #include "../../net/net.h"
 #include "../guard.h"
-#include "fence_scripts.h"
+#include "guard/redis/fence_scripts.h"
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
@@ -35,7 +35,7 @@ struct redis_guard {
         char *floor_key;
         char *cli_options; /* of TLS, for the commands that examine tells; NULL: none */
         int64_t database;
-        int64_t timeout; /* of one answer */
+        int64_t timeout; /* of silence */
         int64_t wait;    /* of one call */
 
         /* Calls take turns: whoever set busy owns all that follows. */
@@ -49,6 +49,7 @@ struct redis_guard {
         redisReplyObjectFunctions make; /* the reader's, but for long arrays */
         void *(*make_array)(const redisReadTask *task, element_count elements);
         redisReply *reply;    /* that was waited for */
+        int64_t moved_at;     /* when bytes were last seen to go out or come in */
         struct pawl_why down; /* why the connection was lost */
         bool greeted;         /* connected, and it knows who we are */
         bool ever;            /* it has answered before */
@@ -78,9 +79,25 @@ void words_text(struct words *words, const char *text);
 /* EVALSHA; the keys follow, then the arguments. */
 void words_script(struct words *words, enum fence_script script, size_t keys);
 
-/* Our turn, or PAWL_TIMEOUT. */
+/* ---- redis_guard_line.c ---- */
+
+int line_open(struct redis_guard *guard, struct pawl_why *why);
+void line_close(struct redis_guard *guard);
+/* In a child of fork: the connection is the parent's, and must not hear of it. */
+void line_abandon(struct redis_guard *guard);
+/* Our turn, or PAWL_TIMEOUT. All that follows is for who has it. */
 int line_enter(struct redis_guard *guard, struct pawl_why *why);
 void line_leave(struct redis_guard *guard);
+/* A connection that is up, and the server knows who we are. */
+int line_come_up(struct redis_guard *guard, int64_t until, struct pawl_why *why);
+/* One command, one reply, which may be an error. *sent: it may have been done, whatever is returned. */
+int line_exchange(struct redis_guard *guard, const struct words *words, int64_t until, bool *sent, redisReply **reply,
+                  struct pawl_why *why);
+
+/* ---- redis_guard_ask.c ---- */
+
+/* What an error reply means: never PAWL_OK. */
+int line_explain(const struct redis_guard *guard, const char *text, struct pawl_why *why);
 
 /* What came of a command. */
 struct answer {
@@ -88,14 +105,11 @@ struct answer {
         bool done;         /* of one that changes: it was done, but its reply is lost */
         uint64_t greatest; /* with PAWL_STALE */
 };
-/* Sends it in our turn, and again if the connection breaks, until the guard's time is over. PAWL_OK and a reply that is no
- * error, or done; else the code and the sentence of what is wrong. PAWL_IN_DOUBT: of one that changes, if it may have been
- * done. */
+/* Sends it, and again if the connection breaks, until the guard's time is over. PAWL_OK and a reply that is no error, or
+ * done; else the code and the sentence of what is wrong. PAWL_IN_DOUBT: of one that changes, if it may have been done. */
 int line_ask(struct redis_guard *guard, struct words *words, struct answer *answer, struct pawl_why *why);
-int line_open(struct redis_guard *guard, struct pawl_why *why);
-void line_close(struct redis_guard *guard);
-/* In a child of fork: the connection is the parent's, and must not hear of it. */
-void line_abandon(struct redis_guard *guard);
+
+/* ---- the ops ---- */
 
 int redis_guard_open(pawl_guard *guard, const struct url *url, const struct pawl_guard_options *options);
 void redis_guard_close(pawl_guard *guard);

@@ -1,5 +1,5 @@
-/* redis_guard_examine.c - asks a server about itself, and what the answers mean for marks. What loses a mark lets an old token
- * pass, so that is what is looked for. That the server cannot be reached, or refuses us, is an answer too. */
+/* redis_guard_examine.c - asks a server about itself, and what the answers mean for marks. What loses a mark lets an old
+ * token pass, so that is what is looked for. That the server cannot be reached, or refuses us, is an answer too. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* redis_guard_list.c - all marks of a namespace: found by SCAN, which does not hold the server up, and read or pruned in batches.
- * SCAN may tell a key twice, and all of them again after the server restarted: they are gathered and sorted first. */
+/* redis_guard_list.c - all marks of a namespace: found by SCAN, which does not hold the server up, and read or pruned in
+ * batches. SCAN may tell a key twice, and all of them again after a restart of the server: they are gathered and sorted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

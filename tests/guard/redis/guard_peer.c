@@ -3,8 +3,9 @@
  *   admit NAME TOKEN       put NAME TOKEN DATA     get NAME TOKEN     forget NAME TOKEN
  *   list PREFIX -          prune - FLOOR           examine - -
  *
- * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, or how many were pruned; DATA
- * is what get reads, or lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT | MEND"); TEXT is the sentence. */
+ * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, or how many were pruned;
+ * DATA is what get reads, or the lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT | MEND"); TEXT is the
+ * sentence. */
 #include <pawl/guard.h>
 #include <stdio.h>
 #include <stdlib.h>
