@@ -134,7 +134,7 @@ static int write_command(struct redis_guard *guard, const struct words *words, s
                 net_wrote(&guard->net, (size_t)size);
         }
         explicit_bzero(command, (size_t)size); /* there may be a password in it */
-        free(command);
+        redisFreeCommand(command);
         return room ? PAWL_OK : why_set(why, PAWL_NO_MEMORY, "%s: no memory", guard->where);
 }
 
