@@ -104,19 +104,22 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding
 
 /* ---- over HTTP ------------------------------------------------------------------------------------------------- */
 
-/* The header by which a request carries its token: "Pawl-Fence: NAME TOKEN". NAME is percent-encoded, TOKEN decimal. */
+/* The header by which a request carries its token: "Pawl-Fence: NAME TOKEN". NAME is percent-encoded, TOKEN decimal. The
+ * answer to a request whose token was admitted has "Pawl-Admitted: NAME TOKEN": docs/guards/http.md. */
 #define PAWL_FENCE_HEADER "Pawl-Fence"
+#define PAWL_ADMITTED_HEADER "Pawl-Admitted"
 enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };
 /* Writes the header's value and a NUL; PAWL_FENCE_MAX + 1 bytes are enough for all. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size);
-/* Reads one; resource holds PAWL_NAME_MAX + 1 bytes. PAWL_INVALID for anything that pawl_fence_write did not write. */
+/* Reads one, without the blanks around it; resource holds PAWL_NAME_MAX + 1 bytes. Names may be encoded more than needed, as
+ * other languages do. PAWL_INVALID for anything else, and for two headers that were joined by a comma. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_read(const char *value, char *resource, uint64_t *token, struct pawl_why *why);
 /* What a server asks before it serves a request: admits the token of the header's value. resource is what the request is
  * about; a header for another is PAWL_INVALID (NULL: whatever the header names). value NULL, the header is missing:
  * PAWL_NOT_FOUND, never a pass. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_check(pawl_guard *guard, const char *resource, const char *value,
                                                struct pawl_why *why);
-/* The HTTP status to answer a code with: 200, 412 stale, 428 no header, 400 a bad one, 403, 500, 503. */
+/* The HTTP status to answer a code with: 200, 412 stale, 428 no header, 400 a bad one, 403, 500, 501, 503, 507 no room. */
 PAWL_EXPORT int pawl_fence_status(int code);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* fence.c - a token on its way over HTTP: the header "Pawl-Fence: NAME TOKEN", and what a server answers. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,47 @@ int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t s
         return PAWL_OK;
 }
 
-/* Decimal, without a sign and without leading zeros; 0 if it is not a token. */
+static bool is_blank(char c)
+{
+        return c == ' ' || c == '\t';
+}
+
+static int hex_value(char c)
+{
+        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = c ? strchr(digits, c) : NULL;
+
+        return digit ? (int)(digit - digits) & 15 : -1;
+}
+
+/* What other languages' encoders leave as it is, beside what ours does: no blank, no comma, no control character. */
+static bool is_plain(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               (c && strchr("._-/~!'()*", c));
+}
+
+/* The name that stands first; name holds PAWL_NAME_MAX + 1. Where it ends, or NULL. The name itself is not checked. */
+static const char *read_name(const char *text, char *name)
+{
+        size_t length = 0;
+
+        while (*text == '%' || is_plain(*text)) {
+                int high = *text == '%' ? hex_value(text[1]) : 0;
+                int low = *text == '%' && high >= 0 ? hex_value(text[2]) : 0;
+
+                if (high < 0 || low < 0 || length == PAWL_NAME_MAX)
+                        return NULL;
+                name[length] = *text == '%' ? (char)(high << 4 | low) : *text;
+                if (name[length++] == '\0')
+                        return NULL;
+                text += *text == '%' ? 3 : 1;
+        }
+        name[length] = '\0';
+        return text;
+}
+
+/* Decimal, without a sign and without leading zeros, up to the end; 0 if it is not a token. */
 static uint64_t read_token(const char *text)
 {
         uint64_t token = 0;
@@ -37,25 +78,29 @@ static uint64_t read_token(const char *text)
                         return 0;
                 token = 10 * token + (uint64_t)(*text - '0');
         }
+        while (is_blank(*text))
+                text++;
         return *text == '\0' ? token : 0;
 }
 
 int pawl_fence_read(const char *value, char *resource, uint64_t *token, struct pawl_why *why)
 {
         char name[PAWL_NAME_MAX + 1];
-        const char *space = value ? strchr(value, ' ') : NULL;
-        uint64_t number = space ? read_token(space + 1) : 0;
+        const char *end;
+        uint64_t number;
         size_t length;
 
         if (!resource || !token)
                 return why_set(why, PAWL_INVALID, "there is no place for what the header says: it is NULL");
-        if (number == 0 || space - value > NAME_ENCODED_MAX ||
-            name_decode(value, (size_t)(space - value), "/", name, &length) != PAWL_OK)
+        while (value && is_blank(*value))
+                value++;
+        end = value ? read_name(value, name) : NULL;
+        number = end && *end == ' ' ? read_token(end + 1) : 0;
+        if (number == 0 || name_check(name, &length, NULL) != PAWL_OK)
                 return why_set(why, PAWL_INVALID,
                                "the header is not \"" PAWL_FENCE_HEADER ": NAME TOKEN\", with the name percent-encoded "
                                "and a token > 0 and < 2^63");
-        memcpy(resource, name, length);
-        resource[length] = '\0';
+        memcpy(resource, name, length + 1);
         *token = number;
         return PAWL_OK;
 }
@@ -93,9 +138,12 @@ int pawl_fence_status(int code)
         case PAWL_TIMEOUT:
         case PAWL_UNREACHABLE:
         case PAWL_IN_DOUBT:
-        case PAWL_FULL:
         case PAWL_NO_MEMORY:
                 return 503;
+        case PAWL_FULL:
+                return 507;
+        case PAWL_UNSUPPORTED:
+                return 501;
         default:
                 return 500;
         }
