@@ -428,13 +428,14 @@ static bool decode(const char *text, size_t size, char *out)
         const char *end = text + size;
 
         while (text < end) {
-                int high = *text == '%' && end - text > 2 ? hex_value(text[1]) : -1;
+                bool encoded = *text == '%';
+                int high = encoded && end - text > 2 ? hex_value(text[1]) : -1;
                 int low = high >= 0 ? hex_value(text[2]) : -1;
 
-                if (*text == '%' && (low < 0 || (high | low) == 0))
+                if (encoded && (low < 0 || (high | low) == 0))
                         return false;
-                *out++ = *text == '%' ? (char)(high << 4 | low) : *text;
-                text += *text == '%' ? 3 : 1;
+                *out++ = encoded ? (char)(high << 4 | low) : *text;
+                text += encoded ? 3 : 1;
         }
         *out = '\0';
         return true;

@@ -143,7 +143,8 @@ void connection_abandon(struct connection *connection)
 bool connection_is_quiet(struct connection *connection)
 {
         connection->reply = NULL;
-        loop_turn(&connection->loop);
+        while (connection->net.state == NET_UP && !connection->spoiled && loop_turn(&connection->loop) > 0)
+                continue; /* an end that was read is told in the turn after */
         return connection->net.state == NET_UP && !connection->spoiled;
 }
 

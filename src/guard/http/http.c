@@ -215,10 +215,11 @@ static int fulfil(struct call *call, const struct wish *wish, struct reply *repl
         return code;
 }
 
-/* Before anything is changed: the token is admitted, and the server has shown that it checks. */
-static int prove(struct call *call, const struct visit *visit)
+/* Before anything is changed: the server shows that it checks tokens. A put has its own admitted for that; a forget may not,
+ * for then there would always be one to forget. */
+static int prove(struct call *call, const struct wish *wish)
 {
-        const struct wish admit = {.act = ACT_ADMIT, .method = "HEAD", .visit = visit};
+        const struct wish admit = {.act = ACT_ADMIT, .method = "HEAD", .visit = wish->visit};
         const struct wish list = {.act = ACT_LIST, .method = "GET", .query = "marks&prefix=%2E"};
         const struct connection *connection = call->connection;
         struct reply reply;
@@ -226,7 +227,7 @@ static int prove(struct call *call, const struct visit *visit)
 
         if (connection->proven && loop_now(&connection->loop) - connection->used_at < trusted_for)
                 return PAWL_OK;
-        code = fulfil(call, visit ? &admit : &list, &reply);
+        code = fulfil(call, wish->act == ACT_PUT ? &admit : &list, &reply);
         reply_free(&reply);
         return code;
 }
@@ -241,7 +242,7 @@ static int perform(pawl_guard *guard, const struct wish *wish, struct reply *rep
         if (code != PAWL_OK)
                 return code;
         if (act_changes(wish->act))
-                code = prove(&call, wish->visit);
+                code = prove(&call, wish);
         if (code == PAWL_OK)
                 code = fulfil(&call, wish, reply);
         call_end(&call);
