@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pawl.h>
 #include <pawl/guard.h>
 #include <poll.h>
@@ -107,10 +108,10 @@ static size_t receive(const struct peer *peer, char *bytes, size_t room)
         return 0;
 }
 
-static bool send_all(const struct peer *peer, const char *bytes, size_t size)
+static bool send_all(const struct peer *peer, const char *bytes, size_t size, int flags)
 {
         while (size > 0) {
-                ssize_t n = send(peer->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+                ssize_t n = send(peer->fd, bytes, size, flags | MSG_NOSIGNAL | MSG_DONTWAIT);
 
                 if (n > 0) {
                         bytes += n;
@@ -189,7 +190,9 @@ static bool send_answer(const struct peer *peer, const struct request *request, 
                         "HTTP/1.1 %d %s\r\n%s%sCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s\r\n",
                         answer->status, phrase_of(answer->status), length, answer->fields,
                         request->keeps ? "" : "Connection: close\r\n");
-        return send_all(peer, head, (size_t)size) && (!has_body || send_all(peer, answer->body, answer->size));
+        has_body = has_body && answer->size > 0;
+        return send_all(peer, head, (size_t)size, has_body ? MSG_MORE : 0) &&
+               (!has_body || send_all(peer, answer->body, answer->size, 0));
 }
 
 /* An answer that is a sentence; the connection is not kept if the request was not read to its end. */
@@ -581,7 +584,7 @@ static bool read_body(struct peer *peer, struct request *request, const char *be
         if (!request->body)
                 return false;
         memcpy(request->body, begun, have);
-        if (request->continues && have < request->size && !send_all(peer, "HTTP/1.1 100 Continue\r\n\r\n", 25))
+        if (request->continues && have < request->size && !send_all(peer, "HTTP/1.1 100 Continue\r\n\r\n", 25, 0))
                 return false;
         while (have < request->size) {
                 size_t n = receive(peer, request->body + have, request->size - have);
@@ -694,7 +697,9 @@ static void take(int fd)
         pthread_attr_t attributes;
         pthread_t thread;
         int error = ENOMEM;
+        int yes = 1;
 
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* an answer waits for nothing */
         if (peer && pthread_attr_init(&attributes) == 0) {
                 peer->fd = fd;
                 peer->used = 0;

@@ -40,7 +40,7 @@ static int on_stale(const struct question *question, const struct reply *reply)
 {
         if (reply->greatest.said && reply->greatest.value > question->visit->token)
                 return guard_stale(question->visit, reply->greatest.value);
-        return refuse(question, reply, PAWL_STALE, "the token is too old: another one has had the lock since");
+        return refuse(question, reply, PAWL_STALE, "the token is too old");
 }
 
 /* A gateway may have passed the request on before it gave up, and a server may fail after the deed. */
