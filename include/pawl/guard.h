@@ -14,6 +14,8 @@
  *   put is atomic with its check: the data are replaced if the token is admitted, else not, whole or not at all. admit
  *   alone is not: what you do after it may be overtaken by a later holder's admit. Use it where put does not reach.
  *   If a call fails for another reason, the data are as they were, and the token may have been admitted or not.
+ *   PAWL_IN_DOUBT, from a guard behind a network that did not answer: the data may be replaced or not, and may be yet.
+ *   Do not go on with this token: the first call with a greater one shuts out what is still on its way.
  *
  * Kinds of guard, by URL:
  *   file:DIR  Each resource is a file in DIR, named like the resource (bytes other than letters, digits and "._-" are

@@ -1,6 +1,6 @@
-/* hurt_test.c - the guard over HTTP while memory is refused, one allocation after the other: it says so, keeps its promises, and
- * works again as soon as there is memory. Against the example server; the guard's files are compiled in, so that their
- * allocations are ours to refuse. */
+/* hurt_test.c - the guard over HTTP while memory is refused, one allocation after the other: it says so, keeps its
+ * promises, and works again as soon as there is memory. Against the example server; the guard's files are compiled in, so
+ * that their allocations are ours to refuse. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
