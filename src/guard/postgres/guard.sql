@@ -1,0 +1,346 @@
+-- guard.sql - tables and functions with which PostgreSQL refuses the writes of a lock's former holders.
+--
+-- Any program calls them inside its own transaction, with the token that its lock gave it:
+--
+--     BEGIN;
+--     SELECT pawl.admit('orders', 34);           -- an error (SQLSTATE PW001) if a greater one has been here
+--     UPDATE orders SET ... ;                    -- stands or falls with the admission
+--     COMMIT;
+--
+-- admit locks the mark of its resource until the transaction ends. Whoever comes meanwhile waits, and then compares with
+-- what was committed. A transaction that is rolled back takes its mark back together with its writes.
+--
+-- Call admit first, in a statement of its own: what the same statement reads may be older than the barrier.
+--
+-- The script may be run again; it is one transaction, and takes nothing away but rights of PUBLIC. It is run by the owner
+-- of the schema. Nobody else may use what it makes until that is granted (docs/guards/postgres.md):
+--
+--     GRANT USAGE ON SCHEMA pawl TO app;
+--     GRANT EXECUTE ON FUNCTION pawl.admit(text, bigint), pawl.put(text, bigint, bytea), pawl.get(text, bigint) TO app;
+--
+-- SQLSTATEs of our own: PW001, the token is stale; PW002, this transaction has not admitted a token.
+
+BEGIN;
+SET LOCAL client_min_messages = warning;
+
+-- Two first users, one after the other. And nothing of ours among what somebody else owns: our functions run with our
+-- rights, and his tables could have triggers.
+DO $$
+DECLARE
+    owner name;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1885435756, 2);
+    IF to_regnamespace('pawl') IS NULL THEN
+        CREATE SCHEMA pawl;
+    END IF;
+    SELECT pg_get_userbyid(n.nspowner) INTO owner FROM pg_namespace n WHERE n.oid = to_regnamespace('pawl');
+    IF owner <> current_user THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('the schema pawl belongs to %I, and we are %I', owner, current_user),
+            HINT = format('Run this as %I.', owner);
+    END IF;
+    IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('pawl') AND c.relname LIKE 'guard\_%'
+                  AND pg_get_userbyid(c.relowner) <> current_user) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a table of the guard in the schema pawl is not ours';
+    END IF;
+END
+$$;
+
+-- ---- tables --------------------------------------------------------------------------------------------------------
+
+-- The greatest token of each resource, and which transaction admitted it last. Room for updates in place (HOT).
+CREATE TABLE IF NOT EXISTS pawl.guard_mark (
+    resource text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    xact xid8 NOT NULL,
+    CONSTRAINT guard_mark_pkey PRIMARY KEY (resource),
+    CONSTRAINT guard_mark_token CHECK (token > 0)
+) WITH (fillfactor = 70);
+
+-- Below it every token is refused for resources without a mark. One row.
+CREATE TABLE IF NOT EXISTS pawl.guard_floor (
+    one boolean NOT NULL DEFAULT true,
+    floor bigint NOT NULL,
+    CONSTRAINT guard_floor_pkey PRIMARY KEY (one),
+    CONSTRAINT guard_floor_one CHECK (one),
+    CONSTRAINT guard_floor_floor CHECK (floor >= 0)
+);
+INSERT INTO pawl.guard_floor (floor) VALUES (0) ON CONFLICT DO NOTHING;
+
+-- What pawl.put keeps. It outlives its mark: pawl.forget and pawl.prune leave it.
+CREATE TABLE IF NOT EXISTS pawl.guard_data (
+    resource text COLLATE "C" NOT NULL,
+    data bytea NOT NULL,
+    CONSTRAINT guard_data_pkey PRIMARY KEY (resource)
+);
+
+-- ---- refusals ------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION pawl.guard_version() RETURNS integer
+LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+
+-- A resource is named like a lock: 1 to 255 bytes without control characters.
+CREATE OR REPLACE FUNCTION pawl.guard_check(resource text, token bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pawl, pg_temp AS $$
+BEGIN
+    IF resource IS NULL OR octet_length(resource) NOT BETWEEN 1 AND 255 OR resource ~ '[\x01-\x1f\x7f-\x9f]' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the name of a resource has 1 to 255 bytes and no control characters';
+    END IF;
+    IF token IS NULL OR token <= 0 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is not a token: it must be > 0', coalesce(token::text, 'NULL'));
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION pawl.guard_stale(resource text, token bigint, above bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pawl, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'PW001',
+        MESSAGE = format('token %s is too old for "%s": %s has been admitted', token, resource, above),
+        DETAIL = format('The greatest is %s.', above),
+        HINT = 'Another one has had the lock since. Roll back, and acquire the lock again.';
+END
+$$;
+
+-- ---- admission -----------------------------------------------------------------------------------------------------
+
+-- Admits the token: from now on all smaller ones are refused. Returns the greatest before; 0: none was known.
+--
+-- The mark is written even if the token is the same. So a transaction at REPEATABLE READ or SERIALIZABLE, whose snapshot
+-- is older than somebody's admission, fails with 40001 instead of reading what was before.
+CREATE OR REPLACE FUNCTION pawl.admit(resource text, token bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    before bigint;
+    lowest bigint;
+BEGIN
+    PERFORM guard_check(resource, token);
+    -- A mark that a crash forgets is none: the commit waits for the disk. Holds until this transaction ends.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    LOOP
+        SELECT m.token INTO before FROM guard_mark m WHERE m.resource = admit.resource FOR NO KEY UPDATE;
+        IF FOUND THEN
+            IF before > token THEN
+                PERFORM guard_stale(resource, token, before);
+            END IF;
+            UPDATE guard_mark m SET token = admit.token, xact = pg_current_xact_id()
+                WHERE m.resource = admit.resource;
+            RETURN before;
+        END IF;
+        INSERT INTO guard_mark (resource, token, xact) VALUES (admit.resource, admit.token, pg_current_xact_id())
+            ON CONFLICT ON CONSTRAINT guard_mark_pkey DO NOTHING;
+        EXIT WHEN FOUND; -- else another one has been faster
+    END LOOP;
+    -- The mark may have been pruned a moment ago. The lock makes an old snapshot a serialization failure, and lets no
+    -- floor rise between this look and our commit.
+    SELECT f.floor INTO lowest FROM guard_floor f FOR SHARE;
+    IF lowest IS NULL THEN
+        RAISE data_corrupted USING MESSAGE = 'the floor of the guard is missing: its only row was deleted';
+    END IF;
+    IF token < lowest THEN
+        PERFORM guard_stale(resource, token, lowest);
+    END IF;
+    RETURN 0;
+END
+$$;
+
+-- Admits, and replaces the data. Returns the greatest token before.
+CREATE OR REPLACE FUNCTION pawl.put(resource text, token bigint, data bytea) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    before bigint := admit(resource, token);
+BEGIN
+    IF data IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'there are no data: they are NULL';
+    END IF;
+    INSERT INTO guard_data AS d (resource, data) VALUES (put.resource, put.data)
+        ON CONFLICT ON CONSTRAINT guard_data_pkey DO UPDATE SET data = excluded.data;
+    RETURN before;
+END
+$$;
+
+-- Admits, and reads. data is NULL if there are none yet; before is the greatest token before.
+CREATE OR REPLACE FUNCTION pawl.get(resource text, token bigint, OUT before bigint, OUT data bytea)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+BEGIN
+    before := admit(resource, token);
+    SELECT d.data INTO data FROM guard_data d WHERE d.resource = get.resource;
+END
+$$;
+
+-- The greatest token admitted; 0: none is known. Admits nothing, and promises nothing about the next moment.
+CREATE OR REPLACE FUNCTION pawl.greatest(resource text) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+    SELECT coalesce((SELECT m.token FROM guard_mark m WHERE m.resource = $1), 0)
+$$;
+
+-- ---- forgetting ----------------------------------------------------------------------------------------------------
+
+-- Admits, then forgets the mark, not the data: every token that is not below the floor passes again. Only when no older
+-- holder can be left. False if there was no mark.
+CREATE OR REPLACE FUNCTION pawl.forget(resource text, token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    before bigint;
+    lowest bigint;
+BEGIN
+    PERFORM guard_check(resource, token);
+    SELECT m.token INTO before FROM guard_mark m WHERE m.resource = forget.resource FOR UPDATE;
+    IF NOT FOUND THEN
+        SELECT f.floor INTO lowest FROM guard_floor f;
+        IF token < lowest THEN
+            PERFORM guard_stale(resource, token, lowest);
+        END IF;
+        RETURN false;
+    END IF;
+    IF before > token THEN
+        PERFORM guard_stale(resource, token, before);
+    END IF;
+    DELETE FROM guard_mark m WHERE m.resource = forget.resource;
+    RETURN true;
+END
+$$;
+
+-- Forgets every mark that is not above floor, and from now on refuses tokens below it where no mark is known: so nothing
+-- that was refused before ever passes. Marks that a transaction holds at this moment stay for the next time, so that nobody
+-- waits for them with the floor locked. How many were forgotten.
+CREATE OR REPLACE FUNCTION pawl.prune(floor bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    pruned bigint;
+BEGIN
+    IF floor IS NULL OR floor <= 0 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is not a token: it must be > 0', coalesce(floor::text, 'NULL'));
+    END IF;
+    UPDATE guard_floor f SET floor = prune.floor WHERE f.floor < prune.floor;
+    IF NOT FOUND THEN
+        PERFORM FROM guard_floor f FOR UPDATE; -- no admission of an unknown resource is under way
+    END IF;
+    WITH old AS (SELECT m.resource FROM guard_mark m WHERE m.token <= prune.floor FOR UPDATE SKIP LOCKED)
+    DELETE FROM guard_mark m USING old WHERE m.resource = old.resource;
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END
+$$;
+
+-- At most so many marks whose resource begins with prefix and comes behind after.
+CREATE OR REPLACE FUNCTION pawl.guard_list(prefix text, after text, most integer)
+RETURNS TABLE (resource text, token bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+    SELECT m.resource, m.token FROM guard_mark m WHERE m.resource ^@ $1 AND m.resource > $2
+    ORDER BY m.resource LIMIT $3
+$$;
+
+-- ---- tables that fence themselves ----------------------------------------------------------------------------------
+
+-- The token that this transaction has admitted for the resource; NULL: none.
+CREATE OR REPLACE FUNCTION pawl.admitted(resource text) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+    SELECT m.token FROM guard_mark m WHERE m.resource = $1 AND m.xact = pg_current_xact_id_if_assigned()
+$$;
+
+CREATE OR REPLACE FUNCTION pawl.guard_demand(resource text, token bigint, what text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pawl, pg_temp AS $$
+DECLARE
+    mine bigint := admitted(resource);
+BEGIN
+    IF mine IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'PW002',
+            MESSAGE = format('%s: this transaction has not admitted a token for "%s"', what, resource),
+            HINT = format('First: SELECT pawl.admit(%L, TOKEN).', resource);
+    END IF;
+    IF mine < token THEN
+        PERFORM guard_stale(resource, mine, token);
+    END IF;
+END
+$$;
+
+-- A trigger by which a table refuses writes without a token, and with a stale one:
+--
+--     CREATE TRIGGER fence BEFORE INSERT OR UPDATE OR DELETE ON orders
+--         FOR EACH ROW EXECUTE FUNCTION pawl.fence_table('token', 'orders');
+--     CREATE TRIGGER fence_truncate BEFORE TRUNCATE ON orders
+--         FOR EACH STATEMENT EXECUTE FUNCTION pawl.fence_table('token', 'orders');
+--
+-- The first argument is the column (bigint) that holds the token of each row's last writer. The second is the resource;
+-- without it, schema.table. With a third, a column, each row has a mark of its own: the second with that column's text
+-- behind it, as in fence_table('token', 'orders/', 'id').
+--
+-- A new row, and one whose token is raised, has its token admitted. A row that keeps its token, which a writer that does
+-- not care for tokens would do too, and one that is deleted, needs that this transaction has admitted one: by admit, or by
+-- an earlier row. In every case the row's token does not fall. TRUNCATE needs the same, and is refused if each row has a
+-- mark of its own.
+--
+-- It runs with the rights of who writes the table, for it calls the casts of the table's own types; only admit and
+-- admitted, which it needs, have ours.
+CREATE OR REPLACE FUNCTION pawl.fence_table() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pawl, pg_temp AS $$
+DECLARE
+    what text := TG_OP || ' on ' || TG_TABLE_NAME;
+    resource text := coalesce(TG_ARGV[1], TG_TABLE_SCHEMA || '.' || TG_TABLE_NAME);
+    reading text := format('SELECT ($1).%I::bigint, %L::text || %s', TG_ARGV[0], resource,
+                           CASE WHEN TG_NARGS > 2 THEN format('($1).%I::text', TG_ARGV[2]) ELSE '''''' END);
+    old_token bigint;
+    old_resource text;
+    new_token bigint;
+    new_resource text;
+BEGIN
+    IF TG_NARGS NOT BETWEEN 1 AND 3 OR TG_WHEN <> 'BEFORE' OR (TG_LEVEL = 'ROW') = (TG_OP = 'TRUNCATE') THEN
+        RAISE trigger_protocol_violated USING
+            MESSAGE = 'fence_table is a trigger BEFORE writes, for each row, with one to three arguments',
+            HINT = 'fence_table(token column [, resource [, column of the resource]]); TRUNCATE for each statement.';
+    END IF;
+    IF TG_OP = 'TRUNCATE' THEN
+        IF TG_NARGS > 2 THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'PW002',
+                MESSAGE = format('%s: each of its rows has a resource of its own', what),
+                HINT = 'DELETE the rows whose resources were admitted.';
+        END IF;
+        PERFORM guard_demand(resource, 0, what);
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        EXECUTE reading INTO old_token, old_resource USING OLD;
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        PERFORM guard_demand(old_resource, coalesce(old_token, 0), what);
+        RETURN OLD;
+    END IF;
+    EXECUTE reading INTO new_token, new_resource USING NEW;
+    PERFORM guard_check(new_resource, new_token);
+    IF TG_OP = 'UPDATE' THEN
+        IF new_token < old_token THEN
+            PERFORM guard_stale(new_resource, new_token, old_token);
+        ELSIF new_token = old_token OR new_resource <> old_resource THEN
+            PERFORM guard_demand(old_resource, old_token, what);
+        END IF;
+    END IF;
+    PERFORM admit(new_resource, new_token);
+    RETURN NEW;
+END
+$$;
+
+-- ---- rights --------------------------------------------------------------------------------------------------------
+
+REVOKE ALL ON pawl.guard_mark, pawl.guard_floor, pawl.guard_data FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+    pawl.guard_check(text, bigint), pawl.guard_stale(text, bigint, bigint), pawl.guard_demand(text, bigint, text),
+    pawl.guard_list(text, text, integer), pawl.guard_version(),
+    pawl.admit(text, bigint), pawl.admitted(text), pawl.fence_table(), pawl.forget(text, bigint),
+    pawl.get(text, bigint), pawl.greatest(text), pawl.prune(bigint), pawl.put(text, bigint, bytea)
+    FROM PUBLIC;
+-- Of no use alone, but needed by who calls the others with rights of his own: they only compare and raise.
+GRANT EXECUTE ON FUNCTION
+    pawl.guard_check(text, bigint), pawl.guard_stale(text, bigint, bigint), pawl.guard_demand(text, bigint, text),
+    pawl.guard_version(), pawl.admitted(text), pawl.fence_table()
+    TO PUBLIC;
+
+COMMIT;
