@@ -128,8 +128,11 @@ enum pgguard_end pgguard_prepare(struct pgguard *postgres, PGconn *conn, struct 
                 *code = pgguard_tell(postgres, call, *error);
                 return PGGUARD_REFUSED;
         }
-        if (end == PGGUARD_MISSING)
+        if (end == PGGUARD_MISSING) {
+                PQclear(*error);
+                *error = NULL;
                 end = create(postgres, conn, call, code);
+        }
         if (end == PGGUARD_DONE)
                 atomic_store(&postgres->ready, true);
         return end;

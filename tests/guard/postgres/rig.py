@@ -251,36 +251,43 @@ class Peer:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        equal(self.process.returncode, 0 if self.opened[0] == "OK" else 1, "the guard's process ended")
 
 
 # ---- all of it -----------------------------------------------------------------------------------------------------
 
+def lines_of(error):
+    return ([str(error)] if isinstance(error, Failed) else []) + traceback.format_exception(error)
+
+
 def run_one(function, number, server):
-    name = function.__name__
+    verdict, notes = "ok", []
+    skipped = ""
     try:
         server.fresh(number)
         function(server)
-        print("ok %d - %s" % (number, name))
     except Skipped as reason:
-        print("ok %d - %s # SKIP %s" % (number, name, reason))
-    except BaseException as error:
-        print("not ok %d - %s" % (number, name))
-        for line in ([str(error)] if isinstance(error, Failed) else []) + traceback.format_exc().splitlines():
-            print("# " + line)
-    finally:
-        sys.stdout.flush()
-        while ends:
-            end, arguments = ends.pop()
-            try:
-                end(*arguments)
-            except Exception as error:
-                print("# at the end: %r" % error)
+        skipped = " # SKIP %s" % reason
+    except Exception as error:
+        verdict, notes = "not ok", lines_of(error)
+    while ends:
+        end, arguments = ends.pop()
+        try:
+            end(*arguments)
+        except Exception as error:
+            verdict = "not ok"
+            notes += lines_of(error)
+    print("%s %d - %s%s" % (verdict, number, function.__name__, skipped))
+    for line in "\n".join(notes).splitlines():
+        print("# " + line)
+    sys.stdout.flush()
 
 
 def main():
     chosen = [function for function in tests if not sys.argv[1:] or function.__name__ in sys.argv[1:]]
     print("TAP version 13\n1..%d" % len(chosen))
     sys.stdout.flush()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server does not outlive us
     server = Server()
     try:
         for number, function in enumerate(chosen, 1):
