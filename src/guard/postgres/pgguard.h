@@ -5,6 +5,7 @@
  *   pgguard_run.c      one call: takes a connection, tries again what may be tried again
  *   pgguard_pool.c     connections, and who waits for one
  *   pgguard_connect.c  libpq within a deadline: connects, sends, reads
+ *   pgguard_resolve.c  names of hosts become addresses
  *   pgguard_schema.c   makes sure that guard.sql has been run
  *   pgguard_error.c    from SQLSTATE to a code and a sentence
  *   pgguard_examine.c  what pawl doctor asks */
@@ -83,6 +84,8 @@ static inline struct pgguard *pgguard_of(pawl_guard *guard)
 
 int64_t pgguard_now(void); /* ns */
 
+extern const struct guard_ops postgres_guard;
+
 /* ---- pgguard_run.c */
 /* PAWL_OK and a result, or a sentence in call->why. */
 int pgguard_run(struct pgguard *postgres, struct pgguard_call *call);
@@ -99,6 +102,13 @@ int pgguard_take(struct pgguard *postgres, int64_t deadline, PGconn **conn, stru
 /* Back among the idle ones; a broken one, or NULL, gives back the right alone. */
 void pgguard_give(struct pgguard *postgres, PGconn *conn);
 void pgguard_close_all(struct pgguard *postgres);
+
+/* ---- pgguard_resolve.c */
+struct pgguard_places;
+/* The guard's parameters with an address for each name. They borrow from the guard and from places, which is for free(),
+ * whatever is returned. */
+int pgguard_resolve(const struct pgguard *postgres, int64_t deadline, struct pq_params *params,
+                    struct pgguard_places **places, struct pawl_why *why);
 
 /* ---- pgguard_connect.c */
 int pgguard_connect(struct pgguard *postgres, int64_t deadline, PGconn **conn, struct pawl_why *why);

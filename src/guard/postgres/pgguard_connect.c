@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../base/duration.h"
@@ -52,9 +53,17 @@ static bool finish_connecting(PGconn *conn, int64_t deadline)
 
 int pgguard_connect(struct pgguard *postgres, int64_t deadline, PGconn **conn, struct pawl_why *why)
 {
-        PGconn *made = PQconnectStartParams(postgres->params.keywords, postgres->params.values, 0);
-        int code;
+        struct pgguard_places *places;
+        struct pq_params params;
+        PGconn *made;
+        int code = pgguard_resolve(postgres, deadline, &params, &places, why);
 
+        if (code != PAWL_OK) {
+                free(places);
+                return code;
+        }
+        made = PQconnectStartParams(params.keywords, params.values, 0);
+        free(places);
         if (!made)
                 return why_set(why, PAWL_NO_MEMORY, "no memory for a connection");
         PQsetNoticeProcessor(made, stay_silent, NULL);

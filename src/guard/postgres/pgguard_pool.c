@@ -16,16 +16,12 @@ int64_t pgguard_now(void)
         return now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Whoever is silent has nothing to say; a server that ended has said so, or has closed. */
-static bool is_alive(PGconn *conn)
+/* A server that ends says so first, and closes a moment later; so one that says anything unasked is left. */
+static bool is_alive(const PGconn *conn)
 {
         struct pollfd news = {.fd = PQsocket(conn), .events = POLLIN};
 
-        if (PQstatus(conn) != CONNECTION_OK || news.fd < 0)
-                return false;
-        if (poll(&news, 1, 0) == 0)
-                return true;
-        return PQconsumeInput(conn) && PQstatus(conn) == CONNECTION_OK && poll(&news, 1, 0) == 0;
+        return PQstatus(conn) == CONNECTION_OK && news.fd >= 0 && poll(&news, 1, 0) == 0;
 }
 
 static int wait_for_one(struct pgguard *postgres, int64_t deadline)

@@ -79,7 +79,7 @@ def a_connection_that_was_cut_while_idle_is_not_noticed(server):
     peer = Peer(server.url())
     equal(peer.code("put", "r", 5, "five"), "OK")
     for words in (("admit", "r", 5), ("put", "r", 5, "six"), ("get", "r", 5), ("list", "r"), ("prune", 1),
-                  ("forget", "r", 5)):
+                  *5 * (("forget", "r", 5), ("admit", "r", 5))):
         for pid in backends(server):
             server.run("SELECT pg_terminate_backend(%s)", pid)
         until(lambda: not backends(server), "it is gone")
@@ -340,6 +340,17 @@ def the_environment_leads_nowhere(server):
     equal(peer.ask("admit", "ü", 1), ("OK", ""))
     equal(len(backends(server)), 1)
     equal(server.run("SELECT pawl.greatest('ü')"), [(1,)])
+
+
+@test
+def names_are_looked_up_by_us_and_several_addresses_are_tried(server):
+    named = server.url().replace("127.0.0.1", "localhost")
+    equal(Peer(named, 20000, {"PGHOSTADDR": "192.0.2.1"}).ask("admit", "r", 1), ("OK", ""))
+    several = server.url("?insecure=1").replace("127.0.0.1:", "nowhere.invalid:1,127.0.0.1:1,localhost:")
+    equal(Peer(several, 20000).ask("admit", "r", 1), ("OK", ""))
+    code, text = Peer("postgres://u@nowhere.invalid/d?insecure=1", 20000).ask("admit", "r", 1)
+    equal(code, "UNREACHABLE")
+    has(text, "nowhere.invalid")
 
 
 # ---- a standby -----------------------------------------------------------------------------------------------------

@@ -78,6 +78,14 @@ def until(condition, what):
 
 # ---- servers -------------------------------------------------------------------------------------------------------
 
+def is_running(pid):
+    try:
+        with open("/proc/%s/stat" % pid, encoding="utf-8") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Server:
     """PostgreSQL, with a database for each test."""
 
@@ -125,12 +133,19 @@ class Server:
             return int(file.read().split()[0])
 
     def kill(self):
-        """kill -9 of the postmaster; its children see that and end."""
+        """kill -9 of the postmaster; its children see that and end, each in its own time."""
         pid = self.pid()
         with open("/proc/%d/cmdline" % pid, "rb") as file:
             self.arguments = [word.decode() for word in file.read().split(b"\0")[:-1]]
+        children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not os.path.exists("/proc/%d" % pid) or " Z " in open("/proc/%d/stat" % pid).read(), "it ended")
+        after(self.revive)
+        for process in [str(pid), *children]:
+            until(lambda: not is_running(process), "it ended")
+
+    def revive(self):
+        if not is_running(str(self.pid())):
+            self.restart()
 
     def restart(self):
         def start():
