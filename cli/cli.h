@@ -37,7 +37,7 @@ struct command {
 };
 
 extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_engines, cmd_fence, cmd_get, cmd_init,
-        cmd_ls, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+        cmd_ls, cmd_marks, cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 
@@ -92,6 +92,11 @@ int client_open(enum pawl_drive drive, pawl_client **client);
 int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
+
+/* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
+
+/* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
+bool hide_password(const char *variable);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
-/* cmd_doctor.c - `pawl doctor`: is the store fit to keep locks? What is wrong with it, and the command that mends it. */
-#include "cli.h"
+/* cmd_doctor.c - `pawl doctor`: is the store fit to keep locks, or the marks of a guard? What is wrong with it, and the
+ * command that mends it. */
+#include "store.h"
 
 static uint32_t worst;
 
@@ -41,39 +42,71 @@ static int on_finding(const struct pawl_finding *finding, void *arg)
         return 0;
 }
 
-static int examine(pawl_client *client, const char *nothing)
+static void begin(void)
 {
-        int code, status;
-
-        (void)nothing;
         if (settings.json)
                 json_open(stdout, NULL, '[');
-        code = pawl_examine(client, on_finding, NULL);
+}
+
+static void end(void)
+{
         if (settings.json) {
                 json_close(stdout, ']');
                 json_end(stdout);
         }
-        status = fail_of_client(client, code);
-        if (status == EXIT_DONE && worst > PAWL_ADVICE)
-                status = EXIT_CONFLICT;
-        return status;
+}
+
+static int examine(pawl_client *client, const char *nothing)
+{
+        int code;
+
+        (void)nothing;
+        begin();
+        code = pawl_examine(client, on_finding, NULL);
+        end();
+        return fail_of_client(client, code);
+}
+
+static int examine_guard(const struct command *command)
+{
+        struct pawl_why why = {0};
+        pawl_guard *guard;
+        int code, status;
+
+        if (!store_open(command, NULL, &guard, NULL, &status))
+                return status;
+        begin();
+        code = pawl_guard_examine(guard, on_finding, NULL, &why);
+        end();
+        pawl_guard_close(guard);
+        return fail(code, &why);
 }
 
 static int run(const struct command *command, int argc, char **argv)
 {
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, store_options, &argc, &argv, &status) ||
+            !arguments_count(command, argc, 0, 0, &status))
                 return status;
-        settings.quiet = !settings.verbose; /* what the library warns of is a finding here */
-        return client_do(examine, NULL);
+        if (store_named() && settings.url)
+                return usage_error(command, "-e is a store of locks, and --store one of a guard: name one of them");
+        if (store_named()) {
+                status = examine_guard(command);
+        } else {
+                settings.quiet = !settings.verbose; /* what the library warns of is a finding here */
+                status = client_do(examine, NULL);
+        }
+        return status == EXIT_DONE && worst > PAWL_ADVICE ? EXIT_CONFLICT : status;
 }
 
 const struct command cmd_doctor = {
         .name = "doctor",
         .arguments = "",
         .summary = "what makes locks unsafe in this store, and what mends it",
-        .details = "Status: 0 nothing worse than advice; 1 a warning or a danger; 125 pawl failed.",
+        .details =
+                "With --store it is the store of a guard that is looked at; $PAWL_STORE alone does not do "
+                "so.\n" STORE_DETAILS "Status: 0 nothing worse than advice; 1 a warning or a danger; 125 pawl failed.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
         .run = run,
 };

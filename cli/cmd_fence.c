@@ -5,8 +5,13 @@
 
 #include "store.h"
 
+/* COMMAND gets no secrets from us: whoever it starts could read them. */
 static int become(char **argv)
 {
+        if (!hide_password("PAWL_STORE") || !hide_password("PAWL_URL")) {
+                say("cannot run '%s': %s", argv[0], strerror(errno));
+                return EXIT_FAILED;
+        }
         execvp(argv[0], argv);
         return cannot_run(argv[0], errno);
 }
@@ -36,7 +41,7 @@ const struct command cmd_fence = {
         .summary = "run COMMAND if TOKEN is not stale at RESOURCE's guard",
         .details =
                 "From then on every smaller token is refused. What COMMAND does may still be overtaken by a later\n"
-                "holder: where it can, use `pawl put`, which checks and writes as one.\n"
+                "holder: where it can, use `pawl put`, which checks and writes as one.\n" STORE_DETAILS
                 "Status: COMMAND's; 124 the token is stale and nothing was run; 125 pawl failed; 126, 127 as in run.",
         .flags = 0,
         .run = run,

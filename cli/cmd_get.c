@@ -32,7 +32,7 @@ const struct command cmd_get = {
         .arguments = "--store STORE RESOURCE TOKEN > DATA",
         .summary = "print RESOURCE, unless TOKEN is stale",
         .details = "From then on every smaller token is refused: nobody who held the lock before can change what was "
-                   "read.\n"
+                   "read.\n" STORE_DETAILS
                    "Status: 0; 1 admitted, but there are no data yet; 124 the token is stale; 125 pawl failed.",
         .flags = 0,
         .run = run,

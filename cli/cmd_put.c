@@ -57,7 +57,7 @@ const struct command cmd_put = {
         .name = "put",
         .arguments = "--store STORE RESOURCE TOKEN < DATA",
         .summary = "replace RESOURCE by standard input, unless TOKEN is stale",
-        .details = "The check and the write are one: whole or not at all.\n"
+        .details = "The check and the write are one: whole or not at all.\n" STORE_DETAILS
                    "Status: 0 written; 124 the token is stale and nothing has changed; 125 pawl failed.",
         .flags = 0,
         .run = run,

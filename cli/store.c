@@ -1,16 +1,22 @@
-/* store.c - the guard named by --store, and tokens as people write them. */
+/* store.c - the guard named by --store or $PAWL_STORE, and tokens as people write them. */
 #include "store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *store;
 
 const struct option store_options[] = {
-        {0, "store", "STORE", "where the resource is: file:DIR", option_text, &store},
+        {0, "store", "STORE", "where the guard is, such as file:DIR; else $PAWL_STORE", option_text, &store},
         {0},
 };
+
+bool store_named(void)
+{
+        return store;
+}
 
 static bool read_token(const char *text, uint64_t *token)
 {
@@ -24,27 +30,36 @@ static bool read_token(const char *text, uint64_t *token)
         return false;
 }
 
+/* The STORE that is meant; NULL: there is none that would do, and this is said. */
+static const char *find_store(const struct command *command)
+{
+        const char *found = store ? store : getenv("PAWL_STORE");
+
+        if (!found || (!store && !*found)) {
+                usage_error(command, "%s wants --store STORE, such as --store file:DIR, or $PAWL_STORE", command->name);
+                return NULL;
+        }
+        if (!strchr(found, ':')) {
+                usage_error(command, "'%s' is no STORE: write file:DIR", found);
+                return NULL;
+        }
+        if (!strncasecmp(found, "mem:", 4)) {
+                usage_error(command, "a mem: store ends with this process and guards nothing; use file:DIR");
+                return NULL;
+        }
+        return found;
+}
+
 bool store_open(const struct command *command, const char *token_text, pawl_guard **guard, uint64_t *token, int *status)
 {
         struct pawl_why why = {0};
+        const char *url = find_store(command);
         int code;
 
         *status = EXIT_FAILED;
-        if (!store) {
-                usage_error(command, "%s wants --store STORE, such as --store file:DIR", command->name);
+        if (!url || (token_text && !read_token(token_text, token)))
                 return false;
-        }
-        if (!strchr(store, ':')) {
-                usage_error(command, "'%s' is no STORE: write file:DIR", store);
-                return false;
-        }
-        if (!strncmp(store, "mem:", 4)) {
-                usage_error(command, "a mem: store ends with this process and guards nothing; use file:DIR");
-                return false;
-        }
-        if (!read_token(token_text, token))
-                return false;
-        code = pawl_guard_open(store, PAWL_GUARD(.why = &why), guard);
+        code = pawl_guard_open(url, PAWL_GUARD(.why = &why), guard);
         if (code != PAWL_OK)
                 *status = fail(code, &why);
         return code == PAWL_OK;

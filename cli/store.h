@@ -1,4 +1,4 @@
-/* store.h - what fence, put and get share: the guard they are told to use, and the token. */
+/* store.h - what the commands of guards share: the guard they are told to use, and the token. */
 #ifndef PAWL_CLI_STORE_H
 #define PAWL_CLI_STORE_H
 
@@ -9,7 +9,13 @@
 /* --store STORE: read by store_options, used by store_open. */
 extern const struct option store_options[];
 
-/* Opens the guard and reads TOKEN. False: says why, and *status is the command's. */
+/* --store was there; $PAWL_STORE alone does not count. */
+bool store_named(void);
+
+/* What the help of each says of STORE. */
+#define STORE_DETAILS "STORE is file:DIR, sqlite:FILE, postgres://..., redis://... or http://...; see pawl-fence(1).\n"
+
+/* Opens the guard, and reads TOKEN if token_text is not NULL. False: says why, and *status is the command's. */
 bool store_open(const struct command *, const char *token_text, pawl_guard **guard, uint64_t *token, int *status);
 
 #endif

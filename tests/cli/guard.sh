@@ -1,5 +1,6 @@
 #!/bin/sh
-# guard.sh - fence, put and get: a token is admitted at a store, or refused with 124.
+# guard.sh - fence, put, get and marks: a token is admitted at a store, or refused with 124. guard_stores.sh has what holds
+# for every kind of store.
 . "${0%/*}/cli.sh"
 
 mkdir "$scratch/store"
@@ -48,6 +49,54 @@ is "standard input passes through" "$(echo hello | "$pawl" fence --store "$store
 is "no descriptor leaks" "$("$pawl" fence --store "$store" door 7 sh -c 'ls /proc/self/fd' </dev/null | tr '\n' ' ')" \
         "$(sh -c 'ls /proc/self/fd' </dev/null | tr '\n' ' ')"
 
+# ---- the store from the environment, and no secrets for children
+PAWL_STORE=$store
+export PAWL_STORE
+is "the store may come from PAWL_STORE" "$("$pawl" get orders 12)" third
+status 125 "an empty one is none" env PAWL_STORE= "$pawl" get orders 12
+ok "and that is said in one sentence" one_sentence
+status 125 "--store goes before it" "$pawl" get --store "file:$scratch/none" orders 12
+# seen VARIABLE URL: what the command of a fence finds in it.
+seen() {
+        env "$1=$2" "$pawl" fence --store "$store" door 7 printenv "$1"
+}
+is "a URL without a secret passes" "$(seen PAWL_STORE 'redis://user@host:1/2?prefix=a&ttl=1s')" 'redis://user@host:1/2?prefix=a&ttl=1s'
+is "a password does not" "$(seen PAWL_STORE redis://user:hunter2@host/2)" redis://user@host/2
+is "nor one without a user" "$(seen PAWL_URL 'redis://:hunter2@host?prefix=a@b:c')" 'redis://host?prefix=a@b:c'
+is "nor with an @ in it" "$(seen PAWL_URL redis://user:hunter@2@host)" redis://user@host
+is "nor as an option" "$(seen PAWL_STORE 'postgres://host/db?password=hunter2&sslmode=require')" 'postgres://host/db?sslmode=require'
+is "the last one" "$(seen PAWL_STORE 'postgres://host/db?a=b&sslpassword=hunter2')" 'postgres://host/db?a=b'
+is "the only one" "$(seen PAWL_STORE 'postgres://host/db?PassWord=hunter2')" postgres://host/db
+is "or one whose key is encoded" "$(seen PAWL_STORE 'postgres://host/db?passw%6Frd=hunter2&a=b')" 'postgres://host/db?a=b'
+is "passfile= passes" "$(seen PAWL_STORE 'redis://host?passfile=/etc/secret')" 'redis://host?passfile=/etc/secret'
+is "a path is left alone" "$(seen PAWL_STORE 'file:/a:b@c')" 'file:/a:b@c'
+is "run hides the password of a guard too" \
+        "$(PAWL_STORE=redis://user:hunter2@host "$pawl" run x printenv PAWL_STORE)" redis://user@host
+is "and sets no PAWL_STORE where there was none" "$(unset PAWL_STORE; "$pawl" run x printenv PAWL_STORE)" ""
+
+# ---- looking at the marks
+is "marks lists names and tokens" "$("$pawl" marks | tr -s ' ')" "NAME TOKEN
+door 7
+large 1
+lines 2
+nothing 1
+orders 12"
+is "those with a prefix" "$("$pawl" marks li | tail -n +2 | tr -s ' ')" "lines 2"
+is "none is nothing" "$("$pawl" marks none)" ""
+is "marks --json" "$("$pawl" marks --json li)" '[{"name":"lines","token":2,"error":null}]'
+echo nonsense >"$scratch/store/.lines.pawl"
+status 1 "a mark that cannot be read is 1" "$pawl" marks li
+like "it is listed without a token" "$output" "*lines *-"
+ok "and said in one sentence" one_sentence
+is "and in JSON" "$("$pawl" marks -q --json li)" '[{"name":"lines","token":null,"error":"PAWL_CORRUPT"}]'
+status 125 "nothing is written there" put lines 9 x
+status 125 "marks of a store that is not there" "$pawl" marks --store "file:$scratch/none"
+status 125 "two prefixes are too many" "$pawl" marks a b
+status 125 "prune wants a token" "$pawl" prune
+status 125 "a real one" "$pawl" prune 0
+ok "and that is said in one sentence" one_sentence
+unset PAWL_STORE
+
 # ---- as it is meant: a holder that lost its lock
 "$pawl" run --on-lost ignore job2 sh -c '
         "$1" break job2
@@ -64,6 +113,9 @@ for token in 0 -1 x '' 1x 9223372036854775808 99999999999999999999 ' 1' +1; do
 done
 status 125 "a store must be named" "$pawl" put orders 5
 status 125 "mem: guards nothing here" "$pawl" put --store mem: orders 5
+status 125 "in any letters" "$pawl" put --store MEM: orders 5
+status 125 "doctor looks at one store" "$pawl" doctor -e local: --store "$store"
+ok "and that is said in one sentence" one_sentence
 status 125 "a store that is not there" "$pawl" put --store "file:$scratch/none" orders 99
 ok "and that is said in one sentence" one_sentence
 status 125 "a directory alone is no store" "$pawl" put --store "$scratch/store" orders 99
