@@ -1,7 +1,7 @@
 /* updates_test.c - no update that a guard accepted is lost, whoever slept past its lease; and where the guard is shown the
  * same token by everybody, some are: so there was something to lose.
  *
- * PAWL_TEST_URL is the guard ({dir}: an empty directory), PAWL_TEST_UPDATES how many updates are to be accepted (20000). */
+ * PAWL_TEST_STORE is the guard ({dir}: an empty directory, {n}: a number), PAWL_TEST_UPDATES how many updates are to be accepted (20000). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +18,26 @@ static uint64_t wanted_updates(void)
         return text && atoll(text) > 0 ? (uint64_t)atoll(text) : 20000;
 }
 
+/* url with value in place of word, if it is there. */
+static void fill_in(char *url, size_t size, const char *word, const char *value)
+{
+        char *place = strstr(url, word);
+        char rest[1024];
+
+        if (!place)
+                return;
+        snprintf(rest, sizeof(rest), "%s", place + strlen(word));
+        snprintf(place, size - (size_t)(place - url), "%s%s", value, rest);
+}
+
 static const char *store_url(void)
 {
         static char url[1024];
-        const char *text = getenv("PAWL_TEST_URL");
-        const char *place = text ? strstr(text, "{dir}") : NULL;
+        const char *text = getenv("PAWL_TEST_STORE");
 
-        if (!text)
-                text = "mem:";
-        if (place)
-                snprintf(url, sizeof(url), "%.*s%s%s", (int)(place - text), text, tap_directory(), place + 5);
-        else
-                snprintf(url, sizeof(url), "%s", text);
+        snprintf(url, sizeof(url), "%s", text ? text : "mem:");
+        fill_in(url, sizeof(url), "{dir}", tap_directory());
+        fill_in(url, sizeof(url), "{n}", "1");
         return url;
 }
 
