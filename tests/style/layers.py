@@ -28,7 +28,7 @@ ARROWS = {
 }
 
 # Who may use the client library of a store.
-MAY_USE_LIBRARIES = ("src/engine/*/", "src/guard/*/", "src/net/", "bench/")
+MAY_USE_LIBRARIES = ("src/engine/*/", "src/guard/*/", "src/net/", "bench/", "examples/")
 
 LIBC = re.compile(r"^(sys|linux|asm|net|netinet|arpa)/[\w/]+\.h$|^(" + "|".join("""
     alloca assert ctype dirent dlfcn elf endian err errno execinfo fcntl fenv features float fnmatch ftw getopt glob grp
