@@ -1,7 +1,8 @@
 /* updates_test.c - no update that a guard accepted is lost, whoever slept past its lease; and where the guard is shown the
  * same token by everybody, some are: so there was something to lose.
  *
- * PAWL_TEST_STORE is the guard ({dir}: an empty directory, {n}: a number), PAWL_TEST_UPDATES how many updates are to be accepted (20000). */
+ * PAWL_TEST_STORE is the guard ({dir}: an empty directory, {n}: a number), PAWL_TEST_UPDATES how many updates are to be
+ * accepted (20000). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
