@@ -1,9 +1,15 @@
 #!/bin/sh
-# guard_stores.sh - fence, put, get, marks, prune and doctor on the store in PAWL_TEST_STORE, whatever it is; {dir} there is
-# an empty directory, {n} a number.
+# guard_stores.sh [SERVER] - fence, put, get, marks, prune and doctor on the store in PAWL_TEST_STORE, whatever it is; {dir} there is
+# an empty directory, {n} a number. SERVER is one of HTTP, which keeps its data in such a directory.
 . "${0%/*}/cli.sh"
 
 mkdir "$scratch/store"
+if [ $# -gt 0 ]; then
+        "$1" --port 0 "file:$scratch/store" >"$scratch/served" &
+        later $!
+        await_file "$scratch/served"
+        PAWL_TEST_STORE=$(sed 's/.*\(http:[^ ]*\).*/\1/' "$scratch/served")
+fi
 PAWL_STORE=$(printf %s "$PAWL_TEST_STORE" | sed "s|{dir}|$scratch/store|; s|{n}|1|")
 export PAWL_STORE
 put() {
