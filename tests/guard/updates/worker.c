@@ -69,11 +69,13 @@ static void sleep_past_the_lease(struct worker *worker)
                 continue;
 }
 
-static bool refused(atomic_ullong *count, int code)
+/* Who shows the same token as everybody has nothing to be refused for. */
+static bool refused(struct worker *worker, atomic_ullong *count, int code)
 {
-        if (code == PAWL_STALE)
-                atomic_fetch_add(count, 1);
-        return code == PAWL_STALE;
+        if (code != PAWL_STALE || !worker->plan->fenced)
+                return false;
+        atomic_fetch_add(count, 1);
+        return true;
 }
 
 /* False: refused, or it failed. */
@@ -85,7 +87,7 @@ static bool read_resource(struct worker *worker, const char *name, uint64_t toke
         bool good;
 
         *content = (struct content){0};
-        if (code == PAWL_NOT_FOUND || refused(&worker->score->refused_reads, code))
+        if (code == PAWL_NOT_FOUND || refused(worker, &worker->score->refused_reads, code))
                 return code == PAWL_NOT_FOUND;
         if (code != PAWL_OK) {
                 went_wrong(worker, "get", code, &why);
@@ -120,7 +122,7 @@ static void write_resource(struct worker *worker, const char *name, uint64_t tok
 
         if (code == PAWL_OK)
                 log_update(worker->score, &(struct update){resource, content.counter, stamp});
-        else if (!refused(&worker->score->refused_writes, code))
+        else if (!refused(worker, &worker->score->refused_writes, code))
                 went_wrong(worker, "put", code, &why);
 }
 
