@@ -59,14 +59,18 @@ static uint64_t chance(struct worker *worker, uint64_t below)
         return worker->random % below;
 }
 
-static void sleep_past_the_lease(struct worker *worker)
+static void nap(uint64_t ms)
 {
-        uint64_t ms = TTL_MS + 10 + chance(worker, 2 * (uint64_t)TTL_MS);
         struct timespec left = {.tv_nsec = (long)ms * 1000000};
 
-        atomic_fetch_add(&worker->score->pauses, 1);
         while (nanosleep(&left, &left) != 0 && errno == EINTR)
                 continue;
+}
+
+static void sleep_past_the_lease(struct worker *worker)
+{
+        atomic_fetch_add(&worker->score->pauses, 1);
+        nap(TTL_MS + 10 + chance(worker, 2 * (uint64_t)TTL_MS));
 }
 
 /* Who shows the same token as everybody has nothing to be refused for. */
@@ -126,8 +130,9 @@ static void write_resource(struct worker *worker, const char *name, uint64_t tok
                 went_wrong(worker, "put", code, &why);
 }
 
-/* One update under a lock, which may be over long before. */
-static void update(struct worker *worker, uint64_t resource, uint64_t token)
+/* One update under a lock, which may be over long before. Who took over from a sleeper takes its time between reading and
+ * writing, within its lease: there the sleeper wakes, and only if the read was a barrier it is refused. */
+static void update(struct worker *worker, uint64_t resource, uint64_t token, bool took_over)
 {
         uint64_t shown = worker->plan->fenced ? token : 1;
         bool pauses = chance(worker, worker->plan->pause_every) == 0;
@@ -142,6 +147,8 @@ static void update(struct worker *worker, uint64_t resource, uint64_t token)
                 return;
         if (pauses && !before_reading)
                 sleep_past_the_lease(worker);
+        else if (took_over)
+                nap(chance(worker, TTL_MS - 10));
         write_resource(worker, name, shown, resource, &content);
 }
 
@@ -150,6 +157,7 @@ static void lock_and_update(struct worker *worker)
         struct pawl_why why = {0};
         uint64_t resource = chance(worker, RESOURCES);
         unsigned long long token;
+        bool took_over;
         char name[RESOURCE_MAX];
         pawl_lock *lock;
         int code;
@@ -163,9 +171,10 @@ static void lock_and_update(struct worker *worker)
                 return;
         }
         token = pawl_token(lock);
-        if (atomic_exchange(&worker->score->believers[resource], token) != 0)
+        took_over = atomic_exchange(&worker->score->believers[resource], token) != 0;
+        if (took_over)
                 atomic_fetch_add(&worker->score->takeovers, 1);
-        update(worker, resource, token);
+        update(worker, resource, token, took_over);
         atomic_compare_exchange_strong(&worker->score->believers[resource], &token, 0);
         (void)pawl_release(lock); /* PAWL_LOST, if we slept */
 }
