@@ -21,13 +21,44 @@ static void print_json(const struct pawl_engine_info *info)
         json_close(stdout, '}');
 }
 
+static const char *sql_scheme;
+
+static const struct option options[] = {
+        {0, "sql", "SCHEME", "print what an administrator runs in the store before its first use", option_text,
+         &sql_scheme},
+        {0},
+};
+
+/* Two scripts, each a transaction. */
+static int print_sql(const char *scheme)
+{
+        const char *locks, *guards;
+        int code = pawl_engine_sql(scheme, &locks, &guards);
+
+        if (code == PAWL_UNSUPPORTED) {
+                say("nothing is to be run for %s: only for postgres", scheme);
+                return EXIT_FAILED;
+        }
+        if (code != PAWL_OK) {
+                say("%s: %s; `pawl engines` says which there are, and what is missing", scheme, pawl_strerror(code));
+                return EXIT_FAILED;
+        }
+        if (locks)
+                printf("BEGIN;\n%s\nCOMMIT;\n", locks);
+        if (guards)
+                printf("\n%s", guards);
+        return EXIT_DONE;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         struct pawl_engine_info info;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
                 return status;
+        if (sql_scheme)
+                return print_sql(sql_scheme);
         if (settings.json)
                 json_open(stdout, NULL, '[');
         for (size_t i = 0; pawl_engine(i, &info) == PAWL_OK; i++)
@@ -41,9 +72,10 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command cmd_engines = {
         .name = "engines",
-        .arguments = "",
+        .arguments = "[--sql SCHEME]",
         .summary = "what this build can do and what each engine promises",
-        .details = NULL,
+        .details = "With --sql postgres: the SQL that makes the schema, for databases where programs may not make it "
+                   "themselves.",
         .flags = COMMAND_JSON,
         .run = run,
 };

@@ -381,6 +381,10 @@ struct pawl_engine_info {
 };
 /* The index-th engine; PAWL_NOT_FOUND past the last. Static text. */
 PAWL_EXPORT int pawl_engine(size_t index, struct pawl_engine_info *info);
+/* What an administrator runs in the store of a scheme ("postgres") before its first use, where programs may not do it
+ * themselves: the part of the locks, and that of the guards; each NULL if there is none. Static text. PAWL_NO_ENGINE if the
+ * module is not here, PAWL_UNSUPPORTED if nothing is to be run for that scheme. */
+PAWL_EXPORT int pawl_engine_sql(const char *scheme, const char **locks, const char **guards);
 
 /* "10s", "500ms", "1.5m", "2h", "3" (seconds) as milliseconds. PAWL_INVALID for anything else. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_duration(const char *text, int64_t *ms);

@@ -1,11 +1,28 @@
 /* info.c - small things a program may ask without a client. */
 #include "../base/duration.h"
 #include "../core/lease.h"
+#include "../guard/guard.h"
 #include "client.h"
 
 int pawl_engine(size_t index, struct pawl_engine_info *info)
 {
         return info ? engine_info(index, info) : PAWL_INVALID;
+}
+
+int pawl_engine_sql(const char *scheme, const char **locks, const char **guards)
+{
+        const char *for_locks = NULL;
+        const char *for_guards;
+        int code = scheme && locks && guards ? engine_sql(scheme, &for_locks) : PAWL_INVALID;
+
+        if (code != PAWL_OK)
+                return code;
+        for_guards = guard_sql(scheme);
+        if (!for_locks && !for_guards)
+                return PAWL_UNSUPPORTED;
+        *locks = for_locks;
+        *guards = for_guards;
+        return PAWL_OK;
 }
 
 int pawl_duration(const char *text, int64_t *ms)

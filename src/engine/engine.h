@@ -213,6 +213,7 @@ struct engine_ops {
         const struct engine_inspect *inspect;
         const struct engine_leases *leases;
         const struct engine_member *member;
+        const char *sql; /* what an administrator may run before the first use; NULL: nothing */
 };
 
 /* An open engine: the first member of each engine's own struct. Set by whoever opens it, before open. */
@@ -226,6 +227,8 @@ struct engine {
 /* registry.c: which scheme is which engine. */
 const struct engine_ops *engine_find(const char *scheme, struct pawl_why *why);
 int engine_info(size_t index, struct pawl_engine_info *info);
+/* What is to be run for a scheme: see pawl_engine_sql. */
+int engine_sql(const char *scheme, const char **locks);
 
 /* Opens and closes what engine_find found: allocates ops->size, sets the head, calls open. */
 int engine_open(const struct engine_ops *ops, const struct engine_host *host, const struct url *url,

@@ -146,9 +146,9 @@ static const struct engine_ops *ops_of(const struct row *row, const char *scheme
         if (row->ops)
                 return row->ops;
         module = module_open(row->module, &own);
-        if (module)
+        if (module && module->engine)
                 return module->engine;
-        if (own.code == PAWL_NOT_FOUND)
+        if (module || own.code == PAWL_NOT_FOUND)
                 why_set(why, PAWL_NO_ENGINE, "%s: cannot be opened: %s", scheme, row->missing);
         else
                 why_set(why, PAWL_NO_ENGINE, "%s", own.text);
@@ -192,6 +192,16 @@ int engine_info(size_t index, struct pawl_engine_info *info)
                 .promise = row->promise,
                 .missing = missing(row),
         };
+        return PAWL_OK;
+}
+
+int engine_sql(const char *scheme, const char **locks)
+{
+        const struct engine_ops *ops = engine_find(scheme, NULL);
+
+        if (!ops)
+                return PAWL_NO_ENGINE;
+        *locks = ops->sql;
         return PAWL_OK;
 }
 

@@ -58,6 +58,13 @@ static const struct guard_ops *find(const char *scheme, struct pawl_why *why)
         return NULL;
 }
 
+const char *guard_sql(const char *scheme)
+{
+        const struct guard_ops *ops = find(scheme, NULL);
+
+        return ops ? ops->sql : NULL;
+}
+
 static int read_options(const struct pawl_guard_options *theirs, struct pawl_guard_options *mine)
 {
         int code = options_read(mine, sizeof(*mine), theirs);

@@ -31,6 +31,7 @@ struct guard_ops {
         int (*list)(pawl_guard *, const char *prefix, pawl_guard_entry_fn *fn, void *arg, struct pawl_why *why);
         int (*prune)(pawl_guard *, uint64_t floor, struct pawl_why *why, uint64_t *pruned);
         int (*examine)(pawl_guard *, pawl_finding_fn *fn, void *arg, struct pawl_why *why);
+        const char *sql; /* what an administrator may run before the first use; NULL: nothing */
 };
 
 struct pawl_guard {
@@ -55,6 +56,9 @@ static inline int guard_below_floor(const struct visit *visit, uint64_t floor)
                        " is too old for \"%s\": no mark is known, and the guard was pruned up to %" PRIu64,
                        visit->token, visit->resource, floor);
 }
+
+/* guard.c: what is to be run for a scheme, see pawl_engine_sql; NULL: nothing, or no such guard. */
+const char *guard_sql(const char *scheme);
 
 extern const struct guard_ops file_guard;
 extern const struct guard_ops memory_guard;

@@ -20,7 +20,7 @@ ARROWS = {
     "src/engine/": PUBLIC + ("src/base/", "src/loop/"),
     "src/engine/*/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/net/", "src/engine/session/"),
     "src/core/": PUBLIC + ENGINE + ("src/base/", "src/loop/"),
-    "src/api/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/core/"),
+    "src/api/": PUBLIC + ENGINE + ("src/base/", "src/loop/", "src/core/", "src/guard/guard.h"),
     "src/recipe/": PUBLIC,
     "cli/": PUBLIC,
     "bench/": PUBLIC,

@@ -4,6 +4,7 @@
 
 #include "../../base/duration.h"
 #include "../../base/utf8.h"
+#include "guard/postgres/guard_sql.h"
 #include "pgguard.h"
 
 enum { PAGE = 1000, SCHEMA_MAX = 63 };
@@ -306,4 +307,5 @@ const struct guard_ops postgres_guard = {
         .list = postgres_list,
         .prune = postgres_prune,
         .examine = pgguard_examine,
+        .sql = guard_script,
 };
