@@ -20,5 +20,5 @@ lines = [line for line in script.splitlines() if not re.fullmatch(r"\s*(--.*)?",
 with open(output, "w") as header:
     header.write("/* guard_sql.h - made by embed.py. */\n#ifndef PAWL_GUARD_SQL_H\n#define PAWL_GUARD_SQL_H\n")
     write_text(header, "guard_script", script)
-    write_text(header, "guard_sql", re.sub(r"\bpawl\b", "\x01", "\n".join(lines) + "\n"))
+    write_text(header, "guard_template", re.sub(r"\bpawl\b", "\x01", "\n".join(lines) + "\n"))
     header.write("#endif\n")

@@ -72,7 +72,7 @@ static int tell_not_made(const struct pgguard *postgres, const PGresult *error, 
 
 static enum pgguard_end create(struct pgguard *postgres, PGconn *conn, struct pgguard_call *call, int *code)
 {
-        char *script = pgguard_with_schema(guard_sql, postgres->schema);
+        char *script = pgguard_with_schema(guard_template, postgres->schema);
         enum pgguard_end end = PGGUARD_LOST;
         PGresult *error = NULL;
 
