@@ -29,7 +29,7 @@ DO $$
 DECLARE
     owner name;
 BEGIN
-    PERFORM pg_advisory_xact_lock(1885435756, 2);
+    PERFORM pg_advisory_xact_lock(x'7061776c'::integer, hashtext(trim('"' from 'pawl'))); -- the same as the engine's
     IF to_regnamespace('pawl') IS NULL THEN
         CREATE SCHEMA pawl;
     END IF;
@@ -262,6 +262,26 @@ BEGIN
 END
 $$;
 
+-- What fence_table asks of one write, for who has no other right. old_resource NULL: a new row; new_resource and new_token
+-- NULL: one that goes.
+CREATE OR REPLACE FUNCTION pawl.guard_fence(what text, old_resource text, old_token bigint, new_resource text,
+                                            new_token bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+BEGIN
+    IF new_resource IS NULL AND new_token IS NULL THEN
+        PERFORM guard_demand(old_resource, coalesce(old_token, 0), what);
+        RETURN;
+    END IF;
+    PERFORM guard_check(new_resource, new_token);
+    IF new_token < old_token THEN
+        PERFORM guard_stale(new_resource, new_token, old_token);
+    ELSIF new_token = old_token OR new_resource <> old_resource THEN
+        PERFORM guard_demand(old_resource, old_token, what);
+    END IF;
+    PERFORM admit(new_resource, new_token);
+END
+$$;
+
 -- A trigger by which a table refuses writes without a token, and with a stale one:
 --
 --     CREATE TRIGGER fence BEFORE INSERT OR UPDATE OR DELETE ON orders
@@ -278,8 +298,8 @@ $$;
 -- an earlier row. In every case the row's token does not fall. TRUNCATE needs the same, and is refused if each row has a
 -- mark of its own.
 --
--- It runs with the rights of who writes the table, for it calls the casts of the table's own types; only admit and
--- admitted, which it needs, have ours.
+-- It runs with the rights of who writes the table, for it calls the casts of the table's own types; only guard_fence, on
+-- which the writer needs EXECUTE, has ours.
 CREATE OR REPLACE FUNCTION pawl.fence_table() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pawl, pg_temp AS $$
 DECLARE
@@ -304,26 +324,18 @@ BEGIN
                 MESSAGE = format('%s: each of its rows has a resource of its own', what),
                 HINT = 'DELETE the rows whose resources were admitted.';
         END IF;
-        PERFORM guard_demand(resource, 0, what);
+        PERFORM guard_fence(what, resource, 0, NULL, NULL);
         RETURN NULL;
     END IF;
     IF TG_OP <> 'INSERT' THEN
         EXECUTE reading INTO old_token, old_resource USING OLD;
     END IF;
     IF TG_OP = 'DELETE' THEN
-        PERFORM guard_demand(old_resource, coalesce(old_token, 0), what);
+        PERFORM guard_fence(what, old_resource, old_token, NULL, NULL);
         RETURN OLD;
     END IF;
     EXECUTE reading INTO new_token, new_resource USING NEW;
-    PERFORM guard_check(new_resource, new_token);
-    IF TG_OP = 'UPDATE' THEN
-        IF new_token < old_token THEN
-            PERFORM guard_stale(new_resource, new_token, old_token);
-        ELSIF new_token = old_token OR new_resource <> old_resource THEN
-            PERFORM guard_demand(old_resource, old_token, what);
-        END IF;
-    END IF;
-    PERFORM admit(new_resource, new_token);
+    PERFORM guard_fence(what, old_resource, old_token, new_resource, new_token);
     RETURN NEW;
 END
 $$;
@@ -333,14 +345,9 @@ $$;
 REVOKE ALL ON pawl.guard_mark, pawl.guard_floor, pawl.guard_data FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     pawl.guard_check(text, bigint), pawl.guard_stale(text, bigint, bigint), pawl.guard_demand(text, bigint, text),
-    pawl.guard_list(text, text, integer), pawl.guard_version(),
+    pawl.guard_fence(text, text, bigint, text, bigint), pawl.guard_list(text, text, integer), pawl.guard_version(),
     pawl.admit(text, bigint), pawl.admitted(text), pawl.fence_table(), pawl.forget(text, bigint),
     pawl.get(text, bigint), pawl.greatest(text), pawl.prune(bigint), pawl.put(text, bigint, bytea)
     FROM PUBLIC;
--- Of no use alone, but needed by who calls the others with rights of his own: they only compare and raise.
-GRANT EXECUTE ON FUNCTION
-    pawl.guard_check(text, bigint), pawl.guard_stale(text, bigint, bigint), pawl.guard_demand(text, bigint, text),
-    pawl.guard_version(), pawl.admitted(text), pawl.fence_table()
-    TO PUBLIC;
 
 COMMIT;

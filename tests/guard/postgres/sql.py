@@ -402,7 +402,8 @@ def columns_of_odd_names_and_types_fence_too(server):
 def a_trigger_runs_nothing_of_the_tables_owner_with_our_rights(server):
     connection = prepared(server)
     server.run("DROP ROLE IF EXISTS mallory; CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; "
-               "GRANT USAGE ON SCHEMA pawl TO mallory; GRANT EXECUTE ON FUNCTION pawl.admit(text, bigint) TO mallory")
+               "GRANT USAGE ON SCHEMA pawl TO mallory; GRANT EXECUTE ON FUNCTION pawl.fence_table(), "
+               "pawl.guard_fence(text, text, bigint, text, bigint) TO mallory")
     mallory = server.connect(user="mallory")
     ask(mallory, "CREATE TABLE who (name text)")
     ask(mallory, "GRANT ALL ON who TO PUBLIC")
@@ -434,7 +435,7 @@ def nobody_may_anything_until_it_is_granted(server):
     equal(refused(app, "SELECT pawl.admit('r', 1)"), "42501")
     server.run("GRANT USAGE ON SCHEMA pawl TO app")
     for call in ("admit('r', 1)", "put('r', 1, '')", "get('r', 1)", "forget('r', 1)", "prune(1)", "greatest('r')",
-                 "guard_list('', '', 1)"):
+                 "guard_list('', '', 1)", "admitted('r')", "guard_fence('', '', 1, '', 1)"):
         equal(refused(app, "SELECT pawl." + call), "42501", call)
     for table in ("guard_mark", "guard_floor", "guard_data"):
         equal(refused(app, "SELECT * FROM pawl." + table), "42501", table)
@@ -457,7 +458,7 @@ def execute_alone_is_enough_and_a_second_run_takes_it_from_nobody(server):
 
 
 @test
-def a_role_with_execute_on_admit_writes_a_fenced_table(server):
+def a_role_with_one_right_writes_a_fenced_table(server):
     connection, app = roled(server)
     ask(connection, "CREATE TABLE orders (id integer, token bigint)")
     ask(connection, "CREATE TRIGGER fence BEFORE INSERT OR UPDATE OR DELETE ON orders FOR EACH ROW "
@@ -465,7 +466,7 @@ def a_role_with_execute_on_admit_writes_a_fenced_table(server):
     connection.commit()
     server.run("GRANT ALL ON orders TO app; GRANT USAGE ON SCHEMA pawl TO app")
     equal(refused(app, "INSERT INTO orders VALUES (1, 34)"), "42501")
-    server.run("GRANT EXECUTE ON FUNCTION pawl.admit(text, bigint) TO app")
+    server.run("GRANT EXECUTE ON FUNCTION pawl.guard_fence(text, text, bigint, text, bigint) TO app")
     ask(app, "INSERT INTO orders VALUES (1, 34)")
     ask(app, "DELETE FROM orders")
     app.commit()
