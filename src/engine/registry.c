@@ -33,6 +33,13 @@ extern const struct engine_ops etcd_engine;
 #define ETCD_ENGINE NULL
 #endif
 
+#ifdef BUILTIN_POSTGRES
+extern const struct engine_ops postgres_engine;
+#define POSTGRES_ENGINE &postgres_engine
+#else
+#define POSTGRES_ENGINE NULL
+#endif
+
 struct row {
         const char *scheme;           /* one that ends in '+' stands before another scheme */
         const struct engine_ops *ops; /* NULL: in a module */
@@ -42,10 +49,6 @@ struct row {
         const char *promise;
         const char *missing; /* said when the module is not there */
 };
-
-#define NOTHING "nothing: it cannot be opened here"
-#define NOT_IN_THIS_VERSION(module)                                                                                    \
-        "it needs the module pawl-" module ".so, which is not installed and does not come with pawl " PAWL_VERSION
 
 #define NOT_BUILT(module, packages)                                                                                    \
         "it needs the module pawl-" module ".so, which is not installed: install " packages                            \
@@ -60,6 +63,10 @@ struct row {
 #define ETCD_PROMISE                                                                                                   \
         "FIFO; a minority of servers may fail without losing a lock; tokens are the cluster's revisions: they grow "   \
         "unless it is restored from a backup, which pawl init must be told"
+
+#define POSTGRES_PROMISE                                                                                               \
+        "FIFO; a commit keeps a grant across crashes, and across a failover if the standby is synchronous; tokens "    \
+        "grow although the database is an old copy, unless the server's clock goes back"
 
 static const struct row rows[] = {
         {
@@ -95,11 +102,6 @@ static const struct row rows[] = {
                            "or comes back late enough; a server that lost its data is not trusted until then",
                 .missing = NOT_BUILT("redlock", "libhiredis-dev and libssl-dev"),
         },
-#define SERVER(scheme_, module_, summary_)                                                                             \
-        {                                                                                                              \
-                .scheme = scheme_, .module = module_, .summary = summary_, .promise = NOTHING,                         \
-                .missing = NOT_IN_THIS_VERSION(module_),                                                               \
-        }
 #define ZOOKEEPER(scheme_, summary_)                                                                                   \
         {                                                                                                              \
                 .scheme = scheme_, .ops = ZOOKEEPER_ENGINE, .module = "zookeeper", .summary = summary_,                \
@@ -114,8 +116,14 @@ static const struct row rows[] = {
         }
         ETCD("etcd", "an etcd cluster"),
         ETCD("etcds", "an etcd cluster, through TLS"),
-        SERVER("postgres", "postgres", "a PostgreSQL database"),
-        SERVER("postgresql", "postgres", "a PostgreSQL database"),
+#define POSTGRES(scheme_)                                                                                              \
+        {                                                                                                              \
+                .scheme = scheme_, .ops = POSTGRES_ENGINE, .module = "postgres",                                       \
+                .summary = "a PostgreSQL database: leases in rows, or locks of sessions with mode=advisory",           \
+                .promise = POSTGRES_PROMISE, .missing = NOT_BUILT("postgres", "libpq-dev and libssl-dev"),             \
+        }
+        POSTGRES("postgres"),
+        POSTGRES("postgresql"),
 };
 
 enum { ROWS = sizeof(rows) / sizeof(*rows) };
@@ -168,11 +176,20 @@ const struct engine_ops *engine_find(const char *scheme, struct pawl_why *why)
         return NULL;
 }
 
+static bool has_engine(const char *name, struct pawl_why *why)
+{
+        const struct module *module = module_open(name, why);
+
+        if (module && !module->engine)
+                why->code = PAWL_NOT_FOUND; /* it has a guard only */
+        return module && module->engine;
+}
+
 static const char *missing(const struct row *row)
 {
         struct pawl_why why;
 
-        if (row->ops || (module_open(row->module, &why) && (!row->inner || module_open(row->inner, &why))))
+        if (row->ops || (has_engine(row->module, &why) && (!row->inner || has_engine(row->inner, &why))))
                 return NULL;
         if (why.code == PAWL_NOT_FOUND)
                 return row->missing;

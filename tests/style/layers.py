@@ -52,6 +52,7 @@ def layer_of(path):
 
 # Made by the build, each from files of the folder that uses it.
 GENERATED = {"engine/redis/scripts.h": "src/engine/redis/scripts/embed.py",
+             "engine/postgres/sql.h": "src/engine/postgres/embed.py",
              "guard/postgres/guard_sql.h": "src/guard/postgres/embed.py",
              "guard/sqlite/schema.h": "src/guard/sqlite/schema.sql",
              "guard/redis/fence_scripts.h": "src/guard/redis/scripts/embed.py",

@@ -1,0 +1,122 @@
+/* pg_error.c - what errors mean: a code, a sentence, and whether trying again may help. */
+#include <string.h>
+
+#include "postgres.h"
+
+/* By SQLSTATE, or by its class (two letters). */
+static const struct meaning {
+        const char *state;
+        int code;
+        const char *text;
+} meanings[] = {
+        {"42501", PAWL_DENIED, "the role may not do that there: `pawl doctor` prints the GRANTs it needs"},
+        {"22P05", PAWL_INVALID, "the encoding of the database has no letters for that name: it should be UTF8"},
+        {"22021", PAWL_INVALID, "the encoding of the database has no letters for that name: it should be UTF8"},
+        {"25006", PAWL_UNREACHABLE, "it is read-only, a standby perhaps: locks need the primary"},
+        {"40001", PAWL_UNREACHABLE, "a transaction came between"},
+        {"40P01", PAWL_UNREACHABLE, "a transaction stood in the way (deadlock)"},
+        {"55P03", PAWL_UNREACHABLE, "a row could not be locked in time (lock_timeout)"},
+        {"57014", PAWL_UNREACHABLE, "the statement was cancelled, or took too long (statement_timeout)"},
+        {"57P01", PAWL_UNREACHABLE, "the connection was ended by an administrator"},
+        {"57P02", PAWL_UNREACHABLE, "it crashed, and starts again"},
+        {"57P03", PAWL_UNREACHABLE, "it does not accept connections yet"},
+        {"57P05", PAWL_UNREACHABLE, "the session was ended because it was idle (idle_session_timeout)"},
+        {"53100", PAWL_FULL, "its disk is full"},
+        {"53200", PAWL_FULL, "it has no memory left"},
+        {"53300", PAWL_UNREACHABLE, "it has as many clients as it takes (max_connections)"},
+        {"53", PAWL_FULL, "it has no room left"},
+        {"26000", PAWL_UNREACHABLE, "it has forgotten a statement of this session"},
+        {"42P05", PAWL_UNSUPPORTED,
+         "a pooler such as PgBouncer stands in between, and handed us the session of another: connect to the server "
+         "itself"},
+        {"28", PAWL_DENIED, "it refuses the user or the password"},
+        {"3D000", PAWL_NOT_FOUND, "there is no such database"},
+        {"3F000", PAWL_NOT_FOUND, "the schema is not there"},
+        {"42P01", PAWL_NOT_FOUND, "the tables are not there: let an administrator run `pawl engines --sql postgres`"},
+        {"42883", PAWL_NOT_FOUND,
+         "the functions are not there: let an administrator run `pawl engines --sql postgres`"},
+        {"XX001", PAWL_CORRUPT, "its data are damaged"},
+        {"XX002", PAWL_CORRUPT, "an index is damaged"},
+        {"58", PAWL_SYSTEM, "a system call failed there"},
+        {"08", PAWL_UNREACHABLE, "the connection was lost"},
+};
+
+static const struct meaning *find_meaning(const char *state)
+{
+        for (size_t i = 0; state && i < sizeof(meanings) / sizeof(*meanings); i++)
+                if (strncmp(state, meanings[i].state, strlen(meanings[i].state)) == 0)
+                        return &meanings[i];
+        return NULL;
+}
+
+bool error_is(const PGresult *result, const char *state)
+{
+        const char *own = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+
+        return own && strcmp(own, state) == 0;
+}
+
+int error_of_result(const struct postgres *postgres, const PGresult *result, struct pawl_why *why)
+{
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        const struct meaning *meaning = find_meaning(state);
+
+        if (!message)
+                message = PQresultErrorMessage(result);
+        if (meaning)
+                return why_set(why, meaning->code, "%s: %s (%.200s)", postgres->where, meaning->text, message);
+        return why_set(why, PAWL_SYSTEM, "%s: it says: %.300s", postgres->where, message);
+}
+
+/* What libpq says is for people: several lines, of which the last tells most. The words are the server's where it said
+ * them; in other languages they are not known, and a connection that fails is unreachable. */
+static const struct phrase {
+        const char *words;
+        int code;
+} phrases[] = {
+        {"password authentication failed", PAWL_DENIED},
+        {"authentication failed", PAWL_DENIED},
+        {"no pg_hba.conf entry", PAWL_DENIED},
+        {"no password supplied", PAWL_DENIED},
+        {"does not support SSL", PAWL_DENIED},
+        {"certificate", PAWL_DENIED},
+        {"SSL error", PAWL_DENIED},
+        {"root certificate file", PAWL_DENIED},
+        {"role \"", PAWL_DENIED},
+        {"permission denied", PAWL_DENIED},
+        {"database \"", PAWL_NOT_FOUND},
+        {"out of memory", PAWL_NO_MEMORY},
+};
+
+/* The last that stands by itself: what follows a tab explains the line before it. */
+static const char *last_line(const char *text)
+{
+        const char *last = text;
+
+        for (const char *at = text; (at = strchr(at, '\n')) != NULL && *++at;)
+                if (*at != '\t' && *at != '\n')
+                        last = at;
+        return last;
+}
+
+int error_of_connection(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why)
+{
+        const char *text = PQerrorMessage(conn);
+        const char *last = last_line(text);
+        size_t length = strcspn(last, "\n");
+        int code = PAWL_UNREACHABLE;
+
+        for (size_t i = 0; i < sizeof(phrases) / sizeof(*phrases) && code == PAWL_UNREACHABLE; i++)
+                if (strstr(text, phrases[i].words))
+                        code = phrases[i].code;
+        if (strstr(text, "starting up") || strstr(text, "shutting down") || strstr(text, "recovery mode"))
+                code = PAWL_UNREACHABLE;
+        return why_set(why, code, "%s: %.*s", postgres->where, (int)(length < 380 ? length : 380),
+                       length ? last : "the connection was lost");
+}
+
+bool error_passes(const struct pawl_why *why)
+{
+        return why->code == PAWL_UNREACHABLE;
+}

@@ -1,0 +1,318 @@
+/* pg_hello.c - what comes before the first request: the names of the servers as addresses (libpq would wait for them),
+ * then the session's settings, its id, and the schema if it is not there yet. */
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* The index-th of a list with commas, or the only one there is. *length 0: empty, or there is none. */
+static const char *item_of(const char *list, uint32_t index, size_t *length)
+{
+        bool only = list && !strchr(list, ',');
+
+        *length = 0;
+        if (!list)
+                return NULL;
+        for (uint32_t i = 0; !only && i < index; i++) {
+                list = strchr(list, ',');
+                if (!list)
+                        return NULL;
+                list++;
+        }
+        *length = strcspn(list, ",");
+        return list;
+}
+
+static bool append(char **list, const char *item, size_t length, bool first)
+{
+        size_t before = *list ? strlen(*list) : 0;
+        char *longer = realloc(*list, before + length + 2);
+
+        if (!longer)
+                return false;
+        *list = longer;
+        if (!first)
+                longer[before++] = ',';
+        memcpy(longer + before, item, length);
+        longer[before + length] = '\0';
+        return true;
+}
+
+static uint16_t port_of(const struct wire *wire, uint32_t index)
+{
+        size_t length;
+        const char *port = item_of(pq_params_get(&wire->postgres->params, "port"), index, &length);
+
+        return length ? (uint16_t)strtoul(port, NULL, 10) : 5432;
+}
+
+static bool add_address(struct wire *wire, const char *address)
+{
+        bool first = !wire->hosts;
+        char port[8];
+        size_t length;
+        const char *host = item_of(pq_params_get(&wire->postgres->params, "host"), wire->resolved, &length);
+
+        snprintf(port, sizeof(port), "%u", port_of(wire, wire->resolved));
+        return append(&wire->hosts, host, length, first) && append(&wire->addresses, address, strlen(address), first) &&
+               append(&wire->ports, port, strlen(port), first);
+}
+
+static bool add_found(struct wire *wire)
+{
+        char address[NI_MAXHOST];
+
+        for (const struct addrinfo *found = wire->lookup->addresses; found; found = found->ai_next) {
+                if (getnameinfo(found->ai_addr, found->ai_addrlen, address, sizeof(address), NULL, 0, NI_NUMERICHOST))
+                        continue;
+                if (!add_address(wire, address))
+                        return false;
+        }
+        return true;
+}
+
+static void resolve_next(struct wire *wire);
+
+static void found(void *arg)
+{
+        struct wire *wire = arg;
+        struct pawl_why why;
+        int code = lookup_result(wire->lookup, &why);
+
+        if (code != PAWL_OK)
+                wire->why = why; /* another host may be known */
+        else if (!add_found(wire))
+                code = PAWL_NO_MEMORY;
+        lookup_close(wire->lookup);
+        wire->lookup = NULL;
+        if (code == PAWL_NO_MEMORY) {
+                wire_fail(wire, code, "%s: no memory", wire->postgres->where);
+                return;
+        }
+        wire->resolved++;
+        resolve_next(wire);
+}
+
+static void all_resolved(struct wire *wire)
+{
+        struct pawl_why why = wire->why;
+
+        if (!wire->hosts)
+                wire_fail(wire, why.code, "%s", why.text);
+        else if (wire_connect(wire) != PAWL_OK)
+                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+}
+
+static int begin_lookup(struct wire *wire, const char *host, size_t length)
+{
+        struct loop *loop = wire->postgres->engine.host->loop;
+        char *name = strndup(host, length);
+        struct pawl_why why;
+        int code = name ? lookup_open(&wire->lookup, loop, name, port_of(wire, wire->resolved), found, wire, &why)
+                        : why_set(&why, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+
+        free(name);
+        if (code != PAWL_OK)
+                wire_fail(wire, code, "%s", why.text);
+        return code;
+}
+
+static void resolve_next(struct wire *wire)
+{
+        const char *hosts = pq_params_get(&wire->postgres->params, "host");
+
+        while (wire->state == RESOLVING) {
+                size_t length;
+                const char *host =
+                        wire->resolved && !strchr(hosts, ',') ? NULL : item_of(hosts, wire->resolved, &length);
+
+                if (!host) {
+                        all_resolved(wire);
+                        return;
+                }
+                if (length == 0 || *host == '/' || *host == '@') { /* a socket of this machine */
+                        if (!add_address(wire, "")) {
+                                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+                                return;
+                        }
+                        wire->resolved++;
+                        continue;
+                }
+                if (begin_lookup(wire, host, length) != PAWL_OK)
+                        return;
+                if (!wire->lookup->at_once)
+                        return;
+                found(wire); /* goes on from there */
+                return;
+        }
+}
+
+void hello_resolve(struct wire *wire)
+{
+        const struct pq_params *params = &wire->postgres->params;
+
+        free(wire->hosts);
+        free(wire->addresses);
+        free(wire->ports);
+        wire->hosts = wire->addresses = wire->ports = NULL;
+        wire->resolved = 0;
+        if (!pq_params_get(params, "host") || pq_params_get(params, "hostaddr")) {
+                if (wire_connect(wire) != PAWL_OK)
+                        wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+                return;
+        }
+        resolve_next(wire);
+}
+
+/* ---- the schema -------------------------------------------------------------------------------------------------- */
+
+/* It is made in the schema that the settings name. */
+static void install(struct wire *wire)
+{
+        struct pawl_why why;
+
+        wire->installed = true;
+        wire->state = INSTALLING;
+        if (PQexitPipelineMode(wire->conn) && PQsendQuery(wire->conn, sql_schema)) {
+                wire_flush(wire);
+                return;
+        }
+        error_of_connection(wire->postgres, wire->conn, &why);
+        wire_fail(wire, why.code, "%s", why.text);
+}
+
+void hello_installed(struct wire *wire, const PGresult *result)
+{
+        struct pawl_why why;
+
+        if (!result) {
+                if (!PQenterPipelineMode(wire->conn)) {
+                        error_of_connection(wire->postgres, wire->conn, &why);
+                        wire_fail(wire, why.code, "%s", why.text);
+                        return;
+                }
+                wire->state = GREETING;
+                hello_begin(wire);
+        } else if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+                error_of_result(wire->postgres, result, &why);
+                wire_fail(wire, why.code,
+                          "%s; the schema %s is not there and could not be made: let an administrator run what `pawl "
+                          "engines --sql postgres` prints",
+                          why.text, wire->postgres->schema);
+        }
+}
+
+/* ---- greeting ---------------------------------------------------------------------------------------------------- */
+
+static void hello(struct wire *wire, int (*write)(struct ask *, struct wire *),
+                  void (*answered)(struct ask *, const PGresult *, const struct pawl_why *))
+{
+        wire->hello.write = write;
+        wire->hello.answered = answered;
+        if (wire_ask(wire, &wire->hello) != PAWL_OK)
+                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+}
+
+static bool schema_is_missing(const PGresult *result)
+{
+        return error_is(result, "42883") || error_is(result, "42P01") || error_is(result, "3F000");
+}
+
+static void no_schema(struct wire *wire, const struct pawl_why *why)
+{
+        const struct postgres *postgres = wire->postgres;
+
+        if (wire->installed)
+                wire_fail(wire, PAWL_CORRUPT, "%s: the schema %s was made and cannot be used: %s", postgres->where,
+                          postgres->schema, why->text);
+        else if (!postgres->create)
+                wire_fail(wire, PAWL_NOT_FOUND,
+                          "%s: the schema %s is not there, and create=no: let an administrator run what `pawl engines "
+                          "--sql postgres` prints",
+                          postgres->where, postgres->schema);
+        else
+                install(wire);
+}
+
+static int write_enter(struct ask *ask, struct wire *wire)
+{
+        struct values values = {.count = 0};
+
+        if (wire->enter == SQL_ENTER)
+                value_number(&values, (int64_t)wire->session);
+        return wire_send(wire, ask, wire->enter, &values);
+}
+
+static void entered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct wire, hello);
+
+        if (!rows || why) {
+                if (schema_is_missing(rows))
+                        no_schema(wire, why);
+                else
+                        wire_fail(wire, why->code, "%s", why->text);
+                return;
+        }
+        if (row_number(rows, 0, 0) != SQL_VERSION) {
+                wire_fail(
+                        wire, PAWL_OTHER_VERSION,
+                        "%s: the schema %s is of version %lld, this is for %d: run what `pawl engines --sql postgres` "
+                        "of the newer one prints",
+                        wire->postgres->where, wire->postgres->schema, (long long)row_number(rows, 0, 0), SQL_VERSION);
+                return;
+        }
+        wire->fast = PQnfields(rows) > 2 && *PQgetvalue(rows, 0, 2) == 't';
+        wire_be_ready(wire);
+}
+
+static int write_settings(struct ask *ask, struct wire *wire)
+{
+        struct values values = {.count = 0};
+
+        value_text(&values, wire->postgres->schema);
+        return wire_send(wire, ask, SQL_SETTINGS, &values);
+}
+
+static void set(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct wire, hello);
+        const struct postgres *postgres = wire->postgres;
+
+        if (rows && !why)
+                wire->pid = row_number(rows, 0, 0);
+        if (!rows || why) {
+                wire_fail(wire, why->code, "%s", why->text);
+        } else if (wire->pid != PQbackendPID(wire->conn) && !postgres->pooler_is_fine) {
+                wire_fail(wire, PAWL_UNSUPPORTED,
+                          "%s: a pooler such as PgBouncer stands in between. Locks live in sessions here: connect to "
+                          "the server itself, or say pooler=session if it keeps a server for each client",
+                          postgres->where);
+        } else if (*PQgetvalue(rows, 0, 1) == 't') {
+                wire_fail(wire, PAWL_UNREACHABLE,
+                          "%s: it is a read-only standby: locks need the primary; name all servers in the URL",
+                          postgres->where);
+        } else if (*PQgetvalue(rows, 0, 2) == 'f') {
+                wire_fail(wire, PAWL_DENIED,
+                          "%s: the role may not use the schema %s: let its owner GRANT USAGE ON SCHEMA %s, and EXECUTE "
+                          "ON ALL "
+                          "FUNCTIONS IN it",
+                          postgres->where, postgres->schema, postgres->schema);
+        } else {
+                wire->state = ENTERING;
+                hello(wire, write_enter, entered);
+        }
+}
+
+void hello_begin(struct wire *wire)
+{
+        if (wire->looks)
+                wire_be_ready(wire);
+        else
+                hello(wire, write_settings, set);
+}

@@ -1,0 +1,252 @@
+/* pg_open.c - the URL of a PostgreSQL database, and the engine's ops table.
+ *
+ *   postgres://[user[:password]@]host[:port][,...]/database?options      any URL that libpq takes, and options of ours */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../base/name.h"
+#include "postgres.h"
+
+extern const struct engine_ops postgres_engine;
+
+#define REAP_EVERY (600 * SECOND)
+
+static int no_memory(struct pawl_why *why)
+{
+        return why_set(why, PAWL_NO_MEMORY, "no memory to open the PostgreSQL engine");
+}
+
+/* ---- reading the URL --------------------------------------------------------------------------------------------- */
+
+static const char *const own_options[] = {"ttl",  "prefix", "timeout",     "schema", "create",
+                                          "mode", "pooler", "connections", NULL};
+
+static int read_prefix(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        const char *prefix = url_option(url, "prefix");
+        size_t length;
+        int code;
+
+        if (!prefix)
+                prefix = "";
+        if (strlen(prefix) > PREFIX_MAX)
+                return why_set(why, PAWL_INVALID, "the prefix is longer than %d bytes", PREFIX_MAX);
+        if (*prefix && (code = name_check(prefix, &length, why)) != PAWL_OK)
+                return code;
+        postgres->prefix = strdup(prefix);
+        if (!postgres->prefix)
+                return no_memory(why);
+        postgres->prefix_length = strlen(prefix);
+        return PAWL_OK;
+}
+
+static int read_schema(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        const char *schema = url_option(url, "schema");
+
+        if (!schema)
+                schema = "pawl";
+        if (strspn(schema, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(schema) || *schema == '\0' ||
+            (*schema >= '0' && *schema <= '9') || strlen(schema) > 63 || strncmp(schema, "pg_", 3) == 0)
+                return why_set(
+                        why, PAWL_INVALID,
+                        "schema=%.64s: it must be lower-case letters, digits and _, and not begin with a digit or "
+                        "pg_",
+                        schema);
+        postgres->schema = strdup(schema);
+        return postgres->schema ? PAWL_OK : no_memory(why);
+}
+
+/* Where it is, for sentences: never the user, never the password. */
+static int read_where(struct postgres *postgres, struct pawl_why *why)
+{
+        const char *hosts = pq_params_get(&postgres->params, "host");
+        const char *ports = pq_params_get(&postgres->params, "port");
+        const char *database = pq_params_get(&postgres->params, "dbname");
+
+        if (asprintf(&postgres->where, "%s%s%s/%s", hosts ? hosts : "postgres", ports ? ":" : "", ports ? ports : "",
+                     database ? database : "") < 0) {
+                postgres->where = NULL;
+                return no_memory(why);
+        }
+        return PAWL_OK;
+}
+
+static int read_pooler(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        return url_choice(url, "pooler", "none", "session", &postgres->pooler_is_fine, why);
+}
+
+static int read_create(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        bool no = false;
+        int code = url_choice(url, "create", "yes", "no", &no, why);
+
+        postgres->create = !no;
+        return code;
+}
+
+/* Locks on rows of their own, or on sessions. Locking rows of the program's is not ours to do, but its own. */
+static int read_mode(const struct url *url, bool *advisory, struct pawl_why *why)
+{
+        const char *mode = url_option(url, "mode");
+
+        *advisory = mode && strcmp(mode, "advisory") == 0;
+        if (!mode || *advisory || strcmp(mode, "lease") == 0)
+                return PAWL_OK;
+        if (strcmp(mode, "row") == 0)
+                return why_set(
+                        why, PAWL_UNSUPPORTED,
+                        "mode=row: a row is locked by SELECT ... FOR UPDATE in your own transaction, not through "
+                        "here: docs/engines/postgres.md has the recipe");
+        return why_set(why, PAWL_INVALID, "mode=%.32s: it must be lease or advisory", mode);
+}
+
+static int read_url(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        int code = pq_params_make(url, own_options, &postgres->params, why);
+
+        if (code == PAWL_OK)
+                code = read_where(postgres, why);
+        if (code == PAWL_OK)
+                code = read_prefix(postgres, url, why);
+        if (code == PAWL_OK)
+                code = read_schema(postgres, url, why);
+        if (code == PAWL_OK)
+                code = read_create(postgres, url, why);
+        if (code == PAWL_OK)
+                code = read_pooler(postgres, url, why);
+        if (code == PAWL_OK)
+                code = url_timeout(url, &postgres->timeout, why);
+        return code;
+}
+
+/* ---- old rows ---------------------------------------------------------------------------------------------------- */
+
+static int write_reap(struct ask *ask, struct wire *wire)
+{
+        const struct values values = {.count = 0};
+
+        return wire_send(wire, ask, SQL_REAP, &values);
+}
+
+static void reap_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        (void)ask;
+        (void)rows;
+        (void)why; /* another client, or the next time */
+}
+
+static void reap_due(struct timer *timer)
+{
+        struct postgres *postgres = container_of(timer, struct postgres, reap);
+        struct loop *loop = postgres->engine.host->loop;
+        uint16_t chance;
+
+        loop_random(loop, &chance, sizeof(chance)); /* not all clients at once */
+        loop_set(loop, timer, loop_now(loop) + REAP_EVERY / 2 + REAP_EVERY * chance / UINT16_MAX);
+        if (list_empty(&postgres->reaping.listed))
+                (void)!wire_ask(&postgres->wire, &postgres->reaping);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static int open_rows(struct postgres *postgres, struct pawl_why *why)
+{
+        struct engine *engine = &postgres->engine;
+        struct loop *loop = engine->host->loop;
+
+        postgres->wire.enter = SQL_ENTER;
+        if (table_init(&postgres->claims) != PAWL_OK || table_init(&postgres->waitlists) != PAWL_OK ||
+            wire_init(&postgres->wire, postgres, &lease_events) != 0 || loop_set(loop, &postgres->retry, NEVER) != 0 ||
+            loop_set(loop, &postgres->reap, loop_now(loop) + REAP_EVERY) != 0)
+                return no_memory(why);
+        engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY |
+                               PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
+        return PAWL_OK;
+}
+
+static int postgres_open(struct engine *engine, const struct url *url, struct pawl_why *why)
+{
+        struct postgres *postgres = postgres_of(engine);
+        bool advisory = false;
+        int code;
+
+        list_init(&postgres->parked);
+        list_init(&postgres->queues);
+        list_init(&postgres->renewals);
+        list_init(&postgres->ghosts);
+        list_init(&postgres->questions);
+        list_init(&postgres->examinations);
+        list_init(&postgres->reaping.listed);
+        postgres->reaping.write = write_reap;
+        postgres->reaping.answered = reap_answered;
+        postgres->retry.fire = claims_retry;
+        postgres->reap.fire = reap_due;
+        code = read_mode(url, &advisory, why);
+        if (code == PAWL_OK)
+                code = read_url(postgres, url, why);
+        if (code != PAWL_OK)
+                return code;
+        return advisory ? advisory_open(postgres, url, why) : open_rows(postgres, why);
+}
+
+static void postgres_close(struct engine *engine)
+{
+        struct postgres *postgres = postgres_of(engine);
+
+        loop_unset(engine->host->loop, &postgres->retry);
+        loop_unset(engine->host->loop, &postgres->reap);
+        advisory_close(postgres);
+        wire_close(&postgres->wire);
+        wait_free(postgres);
+        ghosts_free(postgres);
+        renewals_free(postgres);
+        inspect_free(postgres);
+        examine_free(postgres);
+        table_free(&postgres->claims);
+        table_free(&postgres->waitlists);
+        pq_params_free(&postgres->params);
+        free(postgres->where);
+        free(postgres->prefix);
+        free(postgres->schema);
+}
+
+/* ---- the two modes ----------------------------------------------------------------------------------------------- */
+
+static void postgres_acquire(struct engine *engine, struct claim *claim)
+{
+        (postgres_of(engine)->advisory ? advisory_acquire : claim_acquire)(engine, claim);
+}
+
+static void postgres_cancel(struct engine *engine, struct claim *claim)
+{
+        (postgres_of(engine)->advisory ? advisory_cancel : claim_cancel)(engine, claim);
+}
+
+static void postgres_renew(struct engine *engine, struct claim *const *claims, size_t n)
+{
+        (postgres_of(engine)->advisory ? advisory_renew : claim_renew)(engine, claims, n);
+}
+
+static void postgres_release(struct engine *engine, struct claim *claim)
+{
+        (postgres_of(engine)->advisory ? advisory_release : claim_release)(engine, claim);
+}
+
+const struct engine_ops postgres_engine = {
+        .name = "postgres",
+        .size = sizeof(struct postgres),
+        .claim_size = sizeof(struct part),
+        .open = postgres_open,
+        .close = postgres_close,
+        .acquire = postgres_acquire,
+        .cancel = postgres_cancel,
+        .renew = postgres_renew,
+        .release = postgres_release,
+        .inspect = &postgres_inspect,
+        .leases = &postgres_leases,
+        .sql = sql_schema,
+};

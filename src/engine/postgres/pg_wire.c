@@ -1,0 +1,629 @@
+/* pg_wire.c - one connection: statements out, results in, in their order; coming back after a loss. libpq speaks, on
+ * our loop: nothing here waits. Each statement is followed by a sync of its own, so that one that fails takes no other
+ * along. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "postgres.h"
+
+static struct loop *loop_of(const struct wire *wire)
+{
+        return wire->postgres->engine.host->loop;
+}
+
+static bool is_failing(const struct wire *wire)
+{
+        return wire->failing.at != NEVER;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static void value_add(struct values *values, const char *value, int length, int format)
+{
+        values->value[values->count] = value;
+        values->length[values->count] = length;
+        values->format[values->count++] = format;
+}
+
+void value_text(struct values *values, const char *text)
+{
+        value_add(values, text, 0, 0);
+}
+
+void value_number(struct values *values, int64_t number)
+{
+        char *room = values->number[values->count];
+
+        snprintf(room, sizeof(values->number[0]), "%lld", (long long)number);
+        value_add(values, room, 0, 0);
+}
+
+void value_bool(struct values *values, bool yes)
+{
+        value_add(values, yes ? "t" : "f", 0, 0);
+}
+
+static void big_endian(uint64_t number, char *bytes)
+{
+        for (int i = 7; i >= 0; i--, number >>= 8)
+                bytes[i] = (char)(number & 255);
+}
+
+void value_uid(struct values *values, const uint64_t uid[2])
+{
+        char *room = values->number[values->count];
+
+        big_endian(uid[0], room);
+        big_endian(uid[1], room + 8);
+        value_add(values, room, 16, 1);
+}
+
+bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
+{
+        const char *text = PQgetvalue(rows, row, column);
+        char digits[33];
+        size_t count = 0;
+
+        for (; *text; text++) {
+                if (*text == '-')
+                        continue;
+                if (count == 32)
+                        return false;
+                digits[count++] = *text;
+        }
+        digits[count] = '\0';
+        return count == 32 && uid_read(digits, uid);
+}
+
+int64_t row_number(const PGresult *rows, int row, int column)
+{
+        return strtoll(PQgetvalue(rows, row, column), NULL, 10);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+static void watch_time(struct wire *wire)
+{
+        const struct ask *first;
+
+        if (wire->limit.at != NEVER || list_empty(&wire->asked) || wire->patient)
+                return;
+        first = list_first(&wire->asked, struct ask, listed);
+        loop_set(loop_of(wire), &wire->limit, first->sent_at + wire->postgres->timeout); /* moving: cannot fail */
+}
+
+/* The timer is not moved with each request: it fires, finds that all is well, and goes on from there. */
+static void limit_reached(struct timer *timer)
+{
+        struct wire *wire = container_of(timer, struct wire, limit);
+        struct loop *loop = loop_of(wire);
+        const struct ask *first;
+
+        loop_set(loop, timer, NEVER); /* at once, while the heap still has the room it left: cannot fail */
+        if (wire->state == DOWN || is_failing(wire))
+                return;
+        if (wire->state < GREETING || wire->state == INSTALLING) {
+                wire_fail(wire, PAWL_UNREACHABLE, "%s: no connection within %lld ms", wire->postgres->where,
+                          (long long)(wire->postgres->timeout / MS));
+                return;
+        }
+        if (list_empty(&wire->asked) || wire->patient)
+                return;
+        first = list_first(&wire->asked, struct ask, listed);
+        if (loop_now(loop) < first->sent_at + wire->postgres->timeout)
+                watch_time(wire);
+        else
+                wire_fail(wire, PAWL_UNREACHABLE, "%s: no answer for %lld ms", wire->postgres->where,
+                          (long long)(wire->postgres->timeout / MS));
+}
+
+static void expect(struct wire *wire, bool expected)
+{
+        if (expected && (wire->state != READY || is_failing(wire)))
+                expected = false;
+        if (wire->expecting == expected)
+                return;
+        wire->expecting = expected;
+        wire->hot_fd = wire->watch.fd;
+        loop_expect(loop_of(wire), &wire->hot, expected);
+}
+
+static void watch_for(struct wire *wire, uint32_t events)
+{
+        int error;
+
+        if (wire->watched && wire->watch.events == events)
+                return;
+        wire->watch.events = events;
+        error = wire->watched ? loop_rewatch(loop_of(wire), &wire->watch) : loop_watch(loop_of(wire), &wire->watch);
+        wire->watched = error == 0;
+        if (error)
+                wire_fail(wire, PAWL_SYSTEM, "%s: the connection cannot be watched: %s", wire->postgres->where,
+                          strerrorname_np(error));
+}
+
+static void connection_lost(struct wire *wire)
+{
+        struct pawl_why why;
+
+        error_of_connection(wire->postgres, wire->conn, &why);
+        wire_fail(wire, why.code, "%s", why.text);
+}
+
+void wire_flush(struct wire *wire)
+{
+        int left = PQflush(wire->conn);
+
+        if (left < 0)
+                connection_lost(wire);
+        else
+                watch_for(wire, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/* The first statement is not prepared: where a pooler stands in between, its name may be taken by another client's. */
+static bool send_statement(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values)
+{
+        char name[16];
+
+        if (sql == SQL_SETTINGS)
+                return PQsendQueryParams(wire->conn, sql_text[sql], values->count, NULL, values->value, values->length,
+                                         values->format, 0);
+        snprintf(name, sizeof(name), "p%d", (int)sql);
+        ask->prepares = !(wire->prepared & UINT64_C(1) << sql);
+        return (!ask->prepares || PQsendPrepare(wire->conn, name, sql_text[sql], 0, NULL)) &&
+               PQsendQueryPrepared(wire->conn, name, values->count, values->value, values->length, values->format, 0);
+}
+
+int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values)
+{
+        ask->sql = sql;
+        ask->prepares = false;
+        if (!send_statement(wire, ask, sql, values) || !PQpipelineSync(wire->conn)) {
+                connection_lost(wire); /* what was sent of it cannot be taken back */
+                return PAWL_NO_MEMORY;
+        }
+        wire->prepared |= UINT64_C(1) << sql;
+        return PAWL_OK;
+}
+
+static int send_ask(struct wire *wire, struct ask *ask)
+{
+        bool idle = list_empty(&wire->asked);
+        int code;
+
+        ask->sent_at = loop_now(loop_of(wire));
+        ask->result = NULL;
+        code = ask->write(ask, wire);
+        if (code != PAWL_OK)
+                return code;
+        list_append(&wire->asked, &ask->listed);
+        watch_time(wire);
+        wire_flush(wire);
+        if (idle && !wire->patient)
+                expect(wire, true);
+        return PAWL_OK;
+}
+
+int wire_ask(struct wire *wire, struct ask *ask)
+{
+        bool hello = ask == &wire->hello;
+
+        if (is_failing(wire) || (!hello && wire->state != READY) || wire->state == DOWN)
+                return PAWL_UNREACHABLE;
+        return send_ask(wire, ask);
+}
+
+/* Somebody must be there when the rows come. */
+static void nobody_hears(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        (void)rows;
+        (void)why;
+        free(ask);
+}
+
+void wire_forget(struct wire *wire, struct ask *ask)
+{
+        struct ask *stand_in = calloc(1, sizeof(*stand_in));
+
+        if (!stand_in) { /* results could no longer be told apart */
+                list_remove(&ask->listed);
+                PQclear(ask->result);
+                ask->result = NULL;
+                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+                return;
+        }
+        *stand_in = (struct ask){.answered = nobody_hears,
+                                 .sent_at = ask->sent_at,
+                                 .result = ask->result,
+                                 .sql = ask->sql,
+                                 .prepares = ask->prepares};
+        ask->result = NULL;
+        list_append(ask->listed.next, &stand_in->listed); /* before the next: in its place */
+        list_remove(&ask->listed);
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static void answer(struct wire *wire)
+{
+        struct ask *ask = list_first(&wire->asked, struct ask, listed);
+        PGresult *result = ask->result;
+        struct pawl_why why;
+
+        list_remove(&ask->listed);
+        ask->result = NULL;
+        if (result && PQresultStatus(result) == PGRES_TUPLES_OK) {
+                ask->answered(ask, result, NULL);
+        } else {
+                if (result)
+                        error_of_result(wire->postgres, result, &why);
+                else
+                        why_set(&why, PAWL_UNREACHABLE, "%s: an answer makes no sense", wire->postgres->where);
+                if (ask->prepares || error_is(result, "26000")) /* it is not prepared after all */
+                        wire->prepared &= ~(UINT64_C(1) << ask->sql);
+                ask->answered(ask, result, &why);
+        }
+        PQclear(result);
+}
+
+/* The statement's rows or error are kept; its sync ends it. What follows an error in the same flight was not done. */
+static void take_result(struct wire *wire, PGresult *result)
+{
+        struct ask *ask = list_first(&wire->asked, struct ask, listed);
+
+        switch (PQresultStatus(result)) {
+        case PGRES_PIPELINE_SYNC:
+                PQclear(result);
+                answer(wire);
+                return;
+        case PGRES_COMMAND_OK:
+                if (ask->prepares)
+                        ask->prepares = false;
+                PQclear(result);
+                return;
+        case PGRES_PIPELINE_ABORTED:
+                PQclear(result);
+                return;
+        default:
+                if (ask->result)
+                        PQclear(result);
+                else
+                        ask->result = result;
+        }
+}
+
+static void take_news(struct wire *wire)
+{
+        PGnotify *news;
+
+        while (!is_failing(wire) && wire->conn && (news = PQnotifies(wire->conn)) != NULL) {
+                if (wire->events->told)
+                        wire->events->told(wire, news->extra);
+                PQfreemem(news);
+        }
+}
+
+static void take_installation(struct wire *wire)
+{
+        PGresult *result;
+
+        while (!is_failing(wire) && wire->state == INSTALLING && !PQisBusy(wire->conn)) {
+                result = PQgetResult(wire->conn);
+                hello_installed(wire, result); /* NULL: that was the last */
+                PQclear(result);
+        }
+}
+
+static void take(struct wire *wire)
+{
+        if (!PQconsumeInput(wire->conn)) {
+                connection_lost(wire);
+                return;
+        }
+        take_installation(wire);
+        while (!is_failing(wire) && !list_empty(&wire->asked) && !PQisBusy(wire->conn)) {
+                PGresult *result = PQgetResult(wire->conn);
+
+                if (result)
+                        take_result(wire, result);
+        }
+        take_news(wire);
+        if (is_failing(wire))
+                return;
+        if (PQstatus(wire->conn) != CONNECTION_OK) {
+                connection_lost(wire);
+                return;
+        }
+        wire_flush(wire);
+        if (list_empty(&wire->asked))
+                expect(wire, false);
+}
+
+/* Without the loop: nobody changes what is used here meanwhile; a connection that fails is closed in a turn. */
+static bool hot_wait(struct loop_hot *hot)
+{
+        struct wire *wire = container_of(hot, struct wire, hot);
+        struct pollfd poll_fd = {.fd = wire->hot_fd, .events = POLLIN};
+
+        return poll(&poll_fd, 1, 4) > 0;
+}
+
+static void hot_take(struct loop_hot *hot)
+{
+        struct wire *wire = container_of(hot, struct wire, hot);
+
+        if (wire->state >= GREETING && !is_failing(wire))
+                take(wire);
+}
+
+/* ---- connecting -------------------------------------------------------------------------------------------------- */
+
+static void keep_quiet(void *arg, const PGresult *result)
+{
+        (void)arg;
+        (void)result;
+}
+
+static void connected(struct wire *wire)
+{
+        wire->met = true;
+        wire->prepared = 0;
+        wire->installed = false;
+        wire->version = PQserverVersion(wire->conn);
+        if (PQsetnonblocking(wire->conn, 1) != 0 || !PQenterPipelineMode(wire->conn)) {
+                connection_lost(wire);
+                return;
+        }
+        wire->state = GREETING;
+        watch_for(wire, EPOLLIN);
+        hello_begin(wire);
+}
+
+/* libpq may have closed its socket and opened another, with the same number or not. */
+static void follow_socket(struct wire *wire, uint32_t events)
+{
+        int fd = PQsocket(wire->conn);
+
+        if (wire->watched && wire->watch.fd == fd) {
+                wire->watch.events = events;
+                wire->watched = loop_rewatch(loop_of(wire), &wire->watch) == 0;
+        } else {
+                if (wire->watched)
+                        loop_unwatch(loop_of(wire), &wire->watch);
+                wire->watch.fd = fd;
+                wire->watch.events = events;
+                wire->watched = fd >= 0 && loop_watch(loop_of(wire), &wire->watch) == 0;
+        }
+        if (!wire->watched)
+                wire_fail(wire, PAWL_SYSTEM, "%s: the connection cannot be watched", wire->postgres->where);
+}
+
+static void connect_on(struct wire *wire)
+{
+        switch (PQconnectPoll(wire->conn)) {
+        case PGRES_POLLING_READING:
+                follow_socket(wire, EPOLLIN);
+                break;
+        case PGRES_POLLING_WRITING:
+                follow_socket(wire, EPOLLOUT);
+                break;
+        case PGRES_POLLING_OK:
+                follow_socket(wire, EPOLLIN);
+                if (!is_failing(wire))
+                        connected(wire);
+                break;
+        default:
+                wire->met = PQbackendPID(wire->conn) != 0 || PQserverVersion(wire->conn) != 0;
+                connection_lost(wire);
+        }
+}
+
+static void ready(struct watch *watch, uint32_t events)
+{
+        struct wire *wire = container_of(watch, struct wire, watch);
+
+        if (is_failing(wire))
+                return;
+        if (wire->state == CONNECTING) {
+                connect_on(wire);
+                return;
+        }
+        if (events & EPOLLOUT)
+                wire_flush(wire);
+        if (!is_failing(wire) && events & ~(uint32_t)EPOLLOUT)
+                take(wire);
+}
+
+/* host, hostaddr and port stand in the wire's own texts: see pg_hello.c. */
+int wire_connect(struct wire *wire)
+{
+        const struct pq_params *params = &wire->postgres->params;
+        const char *keywords[PQ_PARAMS_MAX + 4];
+        const char *values[PQ_PARAMS_MAX + 4];
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < params->count; i++) {
+                const char *keyword = params->keywords[i];
+
+                if (wire->hosts &&
+                    (!strcmp(keyword, "host") || !strcmp(keyword, "hostaddr") || !strcmp(keyword, "port")))
+                        continue;
+                keywords[count] = keyword;
+                values[count++] = params->values[i];
+        }
+        if (wire->hosts) {
+                const char *const more[][2] = {
+                        {"host", wire->hosts}, {"hostaddr", wire->addresses}, {"port", wire->ports}};
+
+                for (size_t i = 0; i < 3; i++) {
+                        keywords[count] = more[i][0];
+                        values[count++] = more[i][1];
+                }
+        }
+        keywords[count] = values[count] = NULL;
+        wire->conn = PQconnectStartParams(keywords, values, 0);
+        if (!wire->conn)
+                return PAWL_NO_MEMORY;
+        PQsetNoticeReceiver(wire->conn, keep_quiet, NULL);
+        wire->state = CONNECTING;
+        if (PQstatus(wire->conn) == CONNECTION_BAD)
+                connection_lost(wire);
+        else
+                follow_socket(wire, EPOLLOUT);
+        return PAWL_OK;
+}
+
+void wire_be_ready(struct wire *wire)
+{
+        wire->state = READY;
+        wire->ever = true;
+        net_backoff_reset(&wire->backoff);
+        wire->events->up(wire);
+}
+
+/* ---- losing it, and coming back ---------------------------------------------------------------------------------- */
+
+void wire_fail(struct wire *wire, int code, const char *format, ...)
+{
+        char text[sizeof(wire->why.text)];
+        va_list args;
+
+        if (wire->state == DOWN || is_failing(wire))
+                return;
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        why_set(&wire->why, code, "%s", text);
+        expect(wire, false);
+        loop_set(loop_of(wire), &wire->failing, loop_now(loop_of(wire))); /* moving: cannot fail */
+}
+
+static void drop_connection(struct wire *wire)
+{
+        expect(wire, false);
+        if (wire->watched)
+                loop_unwatch(loop_of(wire), &wire->watch);
+        wire->watched = false;
+        lookup_close(wire->lookup);
+        wire->lookup = NULL;
+        PQfinish(wire->conn);
+        wire->conn = NULL;
+        wire->state = DOWN;
+}
+
+static void answer_all(struct wire *wire)
+{
+        struct list asked;
+
+        list_init(&asked);
+        list_splice(&asked, &wire->asked);
+        while (!list_empty(&asked)) {
+                struct ask *ask = list_first(&asked, struct ask, listed);
+
+                list_remove(&ask->listed);
+                PQclear(ask->result);
+                ask->result = NULL;
+                if (ask != &wire->hello)
+                        ask->answered(ask, NULL, &wire->why);
+        }
+}
+
+static void connect_later(struct wire *wire)
+{
+        struct loop *loop = loop_of(wire);
+
+        loop_set(loop, &wire->again, loop_now(loop) + net_backoff(&wire->backoff, loop));
+}
+
+static void failed(struct timer *timer)
+{
+        struct wire *wire = container_of(timer, struct wire, failing);
+        bool was_ready = wire->state == READY;
+
+        loop_set(loop_of(wire), timer, NEVER);
+        loop_set(loop_of(wire), &wire->limit, NEVER);
+        drop_connection(wire);
+        if (was_ready)
+                wire->lost_at = loop_now(loop_of(wire));
+        if (wire->wanted) /* first: whoever asks again now must not connect without a pause */
+                connect_later(wire);
+        answer_all(wire);
+        wire->events->down(wire, &wire->why, was_ready);
+}
+
+static void connect_now(struct wire *wire)
+{
+        struct loop *loop = loop_of(wire);
+
+        wire->met = false;
+        wire->state = RESOLVING;
+        loop_random(loop, &wire->session, sizeof(wire->session));
+        wire->session = (wire->session & INT64_MAX) | 1;
+        loop_set(loop, &wire->limit, loop_now(loop) + wire->postgres->timeout);
+        hello_resolve(wire);
+}
+
+static void connect_again(struct timer *timer)
+{
+        struct wire *wire = container_of(timer, struct wire, again);
+
+        loop_set(loop_of(wire), timer, NEVER);
+        if (wire->wanted && wire->state == DOWN)
+                connect_now(wire);
+}
+
+void wire_want(struct wire *wire)
+{
+        wire->wanted = true;
+        if (wire->state == DOWN && wire->again.at == NEVER)
+                connect_now(wire);
+}
+
+/* All timers are set from now on, if only to NEVER: moving a set timer cannot fail. */
+int wire_init(struct wire *wire, struct postgres *postgres, const struct wire_events *events)
+{
+        struct timer *timers[] = {&wire->limit, &wire->again, &wire->failing};
+
+        wire->postgres = postgres;
+        wire->events = events;
+        wire->watch.fd = -1;
+        wire->watch.ready = ready;
+        wire->hot.wait = hot_wait;
+        wire->hot.take = hot_take;
+        list_init(&wire->asked);
+        list_init(&wire->hello.listed);
+        wire->limit.fire = limit_reached;
+        wire->again.fire = connect_again;
+        wire->failing.fire = failed;
+        for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++)
+                if (loop_set(loop_of(wire), timers[i], NEVER) != 0)
+                        return ENOMEM;
+        return 0;
+}
+
+void wire_close(struct wire *wire)
+{
+        if (!wire->postgres)
+                return;
+        loop_unset(loop_of(wire), &wire->limit);
+        loop_unset(loop_of(wire), &wire->again);
+        loop_unset(loop_of(wire), &wire->failing);
+        drop_connection(wire);
+        while (!list_empty(&wire->asked)) {
+                struct ask *ask = list_first(&wire->asked, struct ask, listed);
+
+                list_remove(&ask->listed);
+                PQclear(ask->result);
+                ask->result = NULL;
+                if (ask->answered == nobody_hears)
+                        free(ask);
+        }
+        free(wire->hosts);
+        free(wire->addresses);
+        free(wire->ports);
+        wire->postgres = NULL;
+}

@@ -1,0 +1,327 @@
+/* postgres.h - the engine for a PostgreSQL database: what its files share. NOTES.md tells the protocol, schema.sql has
+ * it.
+ *
+ *   pg_open.c      the URL, and the ops table
+ *   pg_wire.c      one connection: statements out, results in, in order; coming back after a loss
+ *   pg_hello.c     what is said first: names resolved, settings, the schema, the session's id
+ *   pg_error.c     what errors mean
+ *   pg_claim.c     acquire, cancel, release: one request of a claim at a time
+ *   pg_renew.c     renewal, of many claims in one statement
+ *   pg_wait.c      claims that wait: the queue of a name, grants that are told, looking again
+ *   pg_ghost.c     what was given up without an answer, to be cleaned up behind the caller
+ *   pg_inspect.c   list, show, history, break, ask
+ *   pg_lease.c     leases as words
+ *   pg_examine.c   what pawl doctor asks; pg_judge.c: what the answers mean
+ *   advisory.h     the other mode: locks of sessions, without rows */
+#ifndef PAWL_POSTGRES_H
+#define PAWL_POSTGRES_H
+
+#include <libpq-fe.h>
+
+#include "../../base/list.h"
+#include "../../base/pq_params.h"
+#include "../../base/table.h"
+#include "../../base/uid.h"
+#include "../../net/net.h"
+#include "../../net/resolve.h"
+#include "../engine.h"
+#include "engine/postgres/sql.h" /* made from schema.sql and statements.sql at build time: enum sql, sql_text, sql_schema */
+
+struct postgres;
+struct wire;
+struct ask;
+
+/* ---- the wire -------------------------------------------------------------------------------------------------- */
+
+/* One statement on its way, embedded in whoever asks. Asked with wire_ask, answered exactly once: with its rows, or
+ * with NULL and why (an error of the server too: pg_error.c made the code of it). */
+struct ask {
+        struct list listed; /* in wire->asked */
+        int64_t sent_at;    /* before its bytes left */
+        /* Calls wire_send, once. PAWL_OK or PAWL_NO_MEMORY. */
+        int (*write)(struct ask *ask, struct wire *wire);
+        void (*answered)(struct ask *ask, const PGresult *rows, const struct pawl_why *why);
+        PGresult *result; /* what came of it so far */
+        enum sql sql;
+        bool prepares; /* its statement is prepared in the same flight: one result more */
+};
+
+/* Parameters of a statement, in their order. Everything is borrowed until wire_send. */
+enum { VALUES_MAX = 16 };
+struct values {
+        const char *value[VALUES_MAX];
+        int length[VALUES_MAX];
+        int format[VALUES_MAX];
+        char number[VALUES_MAX][21]; /* room for those that are made here */
+        int count;
+};
+void value_text(struct values *values, const char *text);
+void value_number(struct values *values, int64_t number);
+void value_bool(struct values *values, bool yes);
+void value_uid(struct values *values, const uint64_t uid[2]);             /* 16 bytes, as a uuid */
+bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]); /* from text */
+int64_t row_number(const PGresult *rows, int row, int column);            /* 0 for NULL */
+
+/*   DOWN --> RESOLVING --> CONNECTING --> GREETING --> ENTERING --> READY
+ *                                            |   ^        |
+ *                                            |   '-- INSTALLING (the schema is not there yet)
+ *   any but DOWN --> (failing) --> DOWN                                                          */
+enum wire_state { DOWN, RESOLVING, CONNECTING, GREETING, ENTERING, INSTALLING, READY };
+
+struct wire_events {
+        /* It is READY. */
+        void (*up)(struct wire *wire);
+        /* It was lost, or never came up. Everything asked was answered before. */
+        void (*down)(struct wire *wire, const struct pawl_why *why, bool was_ready);
+        /* Somebody told us something: the payload of a NOTIFY. */
+        void (*told)(struct wire *wire, const char *text);
+};
+
+struct wire {
+        struct watch watch; /* first */
+        struct postgres *postgres;
+        const struct wire_events *events;
+        PGconn *conn;
+        struct list asked;    /* sent, in the order of their results */
+        struct timer limit;   /* of the attempt to connect; then: is the first of asked answered in time? */
+        struct timer again;   /* connect again */
+        struct timer failing; /* tells down in a turn of its own */
+        struct net_backoff backoff;
+        struct net_lookup *lookup;
+        char *hosts, *addresses, *ports; /* one of each for every address that was found; NULL: as in the URL */
+        uint32_t resolved;               /* hosts of the URL */
+        struct ask hello;
+        int64_t lost_at;   /* when the last one that was ready was lost */
+        uint64_t session;  /* this connection's id: fresh and random each time */
+        uint64_t prepared; /* a bit for each statement */
+        enum wire_state state;
+        enum sql enter; /* the statement that opens the session */
+        struct loop_hot hot;
+        int hot_fd;
+        int version; /* of the server: 150004 */
+        int64_t pid; /* of its process for us */
+        bool watched;
+        bool expecting;
+        bool wanted;         /* connect, and stay connected */
+        bool met;            /* the last attempt reached a server */
+        bool ever;           /* one was ready */
+        bool fast;           /* we may use the tables themselves */
+        bool installed;      /* the schema was installed for this connection already */
+        bool looks;          /* nothing is said first, for who only looks (pg_examine.c) */
+        bool patient;        /* asks may take as long as they like: they wait for a lock (advisory) */
+        struct pawl_why why; /* why it is not READY */
+};
+
+/* 0 or an errno. */
+int wire_init(struct wire *wire, struct postgres *postgres, const struct wire_events *events);
+void wire_close(struct wire *wire);
+/* Makes sure that it is connected, or being connected. */
+void wire_want(struct wire *wire);
+/* Asks. PAWL_OK; PAWL_UNREACHABLE (not READY) or PAWL_NO_MEMORY, and it is not asked. */
+int wire_ask(struct wire *wire, struct ask *ask);
+/* Inside ask->write: sends the statement, prepared on first use. */
+int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values);
+/* The asker goes away: its rows will be dropped. Only for asks that were asked and not answered. */
+void wire_forget(struct wire *wire, struct ask *ask);
+/* Ends the connection from our side; down is told in a later turn. */
+void wire_fail(struct wire *wire, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline bool wire_ready(const struct wire *wire)
+{
+        return wire->state == READY;
+}
+
+/* pg_hello.c, for pg_wire.c: begins with the names; then what is said first on a new connection. */
+void hello_resolve(struct wire *wire);
+void hello_begin(struct wire *wire);
+void hello_installed(struct wire *wire, const PGresult *result);
+void wire_flush(struct wire *wire);
+int wire_connect(struct wire *wire); /* the addresses are known */
+void wire_be_ready(struct wire *wire);
+
+/* pg_error.c: a PAWL_ code and a sentence. */
+int error_of_result(const struct postgres *postgres, const PGresult *result, struct pawl_why *why);
+int error_of_connection(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why);
+/* Is it a state of the server, or of a transaction, that passes? */
+bool error_passes(const struct pawl_why *why);
+bool error_is(const PGresult *result, const char *state);
+
+/* ---- claims ---------------------------------------------------------------------------------------------------- */
+
+/*   PARKED --> ASKING --> HELD --> RELEASING --> (released)
+ *     ^          '--> WAITING --> CONFIRMING --> HELD
+ *     '--- from ASKING, CONFIRMING, RELEASING, CANCELLING when the connection is lost: asked again, which is safe
+ *   all before HELD --> CANCELLING --> (refused) */
+enum claim_state { PARKED, ASKING, WAITING, CONFIRMING, HELD, RELEASING, CANCELLING, ADOPTING };
+
+/* A request goes the shortest way that may do; one that came to nothing is followed by the next. */
+enum way {
+        ALONE, /* one statement: nobody holds it, or nobody waits */
+        FIRST, /* one statement: the first in line gets it */
+        WHOLE  /* a function */
+};
+
+struct waitlist;
+struct renewal;
+
+/* The engine's part of a claim. At most one request of a claim is under way, so that none overtakes another. */
+struct part {
+        struct ask ask;
+        struct list listed; /* postgres->parked, or its waitlist's claims */
+        struct link link;   /* in postgres->claims, by uid */
+        struct claim *claim;
+        struct postgres *postgres;
+        uint64_t token;
+        union {
+                struct { /* until it is held */
+                        struct waitlist *waitlist;
+                        uint64_t ticket;
+                        int64_t asked_at; /* when it last asked and was told to wait */
+                        uint64_t floor;   /* a grant that came later has a greater token */
+                        int64_t tried_at; /* since when */
+                };
+                struct {                         /* while it is held */
+                        struct renewal *renewal; /* under way, with this claim in it */
+                        size_t place;
+                };
+                int64_t until; /* while it is given back: afterwards it is pointless */
+        };
+        uint32_t told_lease; /* ms: granted by news that came before the answer; 0: not */
+        uint8_t state;       /* enum claim_state */
+        uint8_t want;        /* what to ask for when it is parked: ASKING, RELEASING, CANCELLING or ADOPTING */
+        bool known;          /* to the engine: from acquire until it is told */
+        bool cancelled;      /* when the answer is there */
+        bool doubtful;       /* the server may know of it */
+        uint8_t way;         /* enum way: how the request under way, or the next, is asked */
+        bool taking;         /* the short statement is under way */
+};
+
+/* The claims of this client that wait for one name. One that looks is not among them meanwhile: it asks. */
+struct waitlist {
+        struct link link; /* in postgres->waitlists, by name */
+        struct list listed;
+        struct list claims; /* in the order of their tickets */
+        struct timer timer; /* look again */
+        struct postgres *postgres;
+        uint32_t looks;
+        size_t name_length;
+        char name[];
+};
+
+enum { NAME_HASHES = 256 };
+
+struct advisory; /* pg_advisory.c */
+
+struct postgres {
+        struct engine engine; /* first */
+        struct wire wire;
+        struct pq_params params;
+        char *where; /* for sentences: host:port, ... */
+        char *prefix;
+        size_t prefix_length;
+        char *schema;
+        int64_t timeout;
+        bool create;         /* the schema, if it is not there */
+        bool pooler_is_fine; /* pooler=session: the user says so */
+        struct list parked;
+        struct list queues; /* of struct waitlist */
+        struct list renewals;
+        struct list ghosts;
+        struct list questions;    /* pg_inspect.c */
+        struct list examinations; /* pg_examine.c */
+        struct table claims;
+        struct table waitlists;
+        size_t known; /* claims */
+        /* By the name's hash. Short statements under way: none that comes later may overtake them. Names that had a
+         * queue when they were last asked for: the short statement would be a round trip for nothing. */
+        uint32_t taking[NAME_HASHES];
+        bool crowded[NAME_HASHES];
+        struct timer retry; /* ask again what the server could not do at the moment */
+        struct timer reap;  /* old rows into the floor, now and then */
+        struct ask reaping;
+        struct advisory *advisory; /* NULL: rows */
+};
+
+static inline struct postgres *postgres_of(struct engine *engine)
+{
+        return (struct postgres *)(void *)engine;
+}
+static inline struct part *part_of(const struct claim *claim)
+{
+        return claim->part;
+}
+static inline int64_t postgres_now(const struct postgres *postgres)
+{
+        return loop_now(postgres->engine.host->loop);
+}
+/* The prefix and the name, as the store knows it. */
+enum { PREFIX_MAX = 200, KEY_MAX = PREFIX_MAX + PAWL_NAME_MAX };
+const char *key_of(const struct postgres *postgres, const char *name, char key[KEY_MAX + 1]);
+
+extern const struct wire_events lease_events; /* pg_claim.c */
+void claim_acquire(struct engine *engine, struct claim *claim);
+void claim_cancel(struct engine *engine, struct claim *claim);
+void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
+void claim_release(struct engine *engine, struct claim *claim);
+void claim_know(struct postgres *postgres, struct claim *claim);
+void claim_forget(struct part *part);
+void claim_told(struct part *part, uint64_t token, int64_t sent_at); /* granted */
+void claim_refuse(struct part *part, int code, const char *why);
+void claim_park(struct part *part, enum claim_state want);
+void claim_confirm(struct part *part);
+void claim_broken(struct part *part);
+void claim_asked(struct part *part);
+struct part *claim_find(struct postgres *postgres, const uint64_t uid[2]);
+/* Rows from the second on: grants to claims of ours (schema.sql: release). */
+void claims_granted(struct postgres *postgres, const PGresult *rows);
+void claims_retry(struct timer *timer);
+void claim_gone(struct part *part, int reason); /* enum pawl_reason */
+/* Nobody needs the connection any more. */
+void claims_rest(struct postgres *postgres);
+
+/* pg_renew.c */
+void renewal_leave(struct part *part); /* it is given back: the answer is not for it any more */
+void renewals_free(struct postgres *postgres);
+
+/* pg_wait.c */
+int wait_begin(struct part *part, int64_t look_in_ms);
+void wait_end(struct part *part); /* it does not wait any more, for whatever reason */
+void wait_granted(struct part *part, uint64_t token, int64_t lease_ms);
+/* Does a claim of ours wait for it? Then no short way will do. */
+bool wait_is_here(struct postgres *postgres, const char *name, size_t length);
+/* A grant, told by an answer or by NOTIFY. */
+void grant_told(struct postgres *postgres, const uint64_t uid[2], uint64_t token, int64_t lease_ms);
+void wait_told(struct postgres *postgres, const char *text); /* a NOTIFY */
+void wait_look_all(struct postgres *postgres);
+void wait_refuse_all(struct postgres *postgres, const struct pawl_why *why);
+void wait_free(struct postgres *postgres);
+
+/* pg_ghost.c: remembers to clean up after a claim. Without memory the lease has to do it. */
+void ghost_of_part(const struct part *part);
+void ghosts_up(struct postgres *postgres);
+void ghosts_down(struct postgres *postgres);
+void ghosts_free(struct postgres *postgres);
+
+/* pg_lease.c */
+extern const struct engine_leases postgres_leases;
+void lease_ask(struct part *part);
+
+/* pg_inspect.c */
+extern const struct engine_inspect postgres_inspect;
+void inspect_up(struct postgres *postgres);
+void inspect_down(struct postgres *postgres, const struct pawl_why *why, bool was_ready);
+void inspect_free(struct postgres *postgres);
+
+/* pg_examine.c */
+void examine_begin(struct engine *engine, struct inquiry *inquiry);
+bool examine_forget(struct postgres *postgres, const struct inquiry *inquiry);
+void examine_free(struct postgres *postgres);
+
+/* pg_advisory.c */
+int advisory_open(struct postgres *postgres, const struct url *url, struct pawl_why *why);
+void advisory_close(struct postgres *postgres);
+void advisory_acquire(struct engine *engine, struct claim *claim);
+void advisory_cancel(struct engine *engine, struct claim *claim);
+void advisory_renew(struct engine *engine, struct claim *const *claims, size_t n);
+void advisory_release(struct engine *engine, struct claim *claim);
+
+#endif

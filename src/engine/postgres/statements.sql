@@ -1,0 +1,179 @@
+-- statements.sql - what the engine says to the server, each under its name. embed.py makes C of them. Names without a
+-- schema: the session's search_path has it.
+
+-- The settings of a session. $1: the schema. Returns the server's process, whether it only reads, and whether we may use the schema;
+-- NULL: it is not there. What the administrator
+-- set for the role or the database must not lose a grant, end the session or change what a statement sees. Plans are made
+-- once and stay good while tables grow: by the index, whatever their size was.
+-- name: settings
+SELECT pg_backend_pid(), pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean,
+       (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1),
+       set_config('search_path', 'pg_catalog, ' || quote_ident($1) || ', pg_temp', false), set_config('pawl.schema', $1, false),
+       set_config('default_transaction_isolation', 'read committed', false),
+       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+                                             ELSE current_setting('synchronous_commit') END, false),
+       set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), set_config('jit', 'off', false),
+       set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
+       CASE WHEN current_setting('idle_session_timeout', true) IS NOT NULL
+            THEN set_config('idle_session_timeout', '0', false) END
+
+-- name: enter
+SELECT version, pid, fast FROM enter($1)
+
+-- The short ways, for who may write the rows: one exclusive holder, nobody waits, one statement. No row comes back if it is
+-- not as simple as that; the functions know what to do then.
+-- name: take
+UPDATE lock SET token = next_token(token), uid = $2, client = $3, owner = $4, note = $5, ttl = $6::bigint, delay = $7, age = $8,
+                detached = $9, since = clock_timestamp(), expires_at = clock_timestamp() + $6::bigint * interval '1 ms'
+WHERE name = $1 AND uid IS NULL AND NOT crowded RETURNING token
+
+-- name: give
+UPDATE lock SET past = ROW(uid, token, owner, note, since, clock_timestamp(), 1, 0, 0)::tenure || past[1:7], uid = NULL,
+                since = clock_timestamp()
+WHERE name = $1 AND uid = $2 AND NOT crowded AND expires_at > clock_timestamp() RETURNING token
+
+-- The same where there is a queue: to its first, if that one waits for all of it and his client is there. What the statement sees of
+-- the queue may be older than the row that it locks: then no row comes back, and release() looks again.
+-- name: hand
+WITH l AS MATERIALIZED (SELECT served FROM lock WHERE name = $1 AND uid = $2 AND crowded AND expires_at > clock_timestamp()
+                        FOR UPDATE),
+     w AS (DELETE FROM wait WHERE name = $1 AND mode = 0 AND (client = $3 OR lives(client)) AND ticket = (
+               SELECT f.ticket FROM wait AS f WHERE f.name = $1 AND f.ticket > (SELECT served FROM l) ORDER BY f.ticket LIMIT 1)
+           RETURNING *, CASE WHEN clock_timestamp() - asked_at > ttl * interval '1 ms' / 6
+                             THEN least(ttl, greatest(500, ttl / 10)) ELSE ttl END AS lease)
+UPDATE lock SET past = ROW(lock.uid, lock.token, lock.owner, lock.note, lock.since, clock_timestamp(), 1, 0, 0)::tenure || past[1:7],
+                token = next_token(lock.token), uid = w.uid, client = w.client, owner = w.owner, note = w.note, ttl = w.ttl,
+                delay = w.delay, age = w.age, detached = w.detached, since = clock_timestamp(),
+                expires_at = clock_timestamp() + w.lease * interval '1 ms', served = w.ticket
+FROM w WHERE lock.name = $1 AND lock.uid = $2
+RETURNING w.uid, lock.token, w.lease,
+          CASE WHEN w.client <> $3
+               THEN tell(w.client, 'granted ' || replace(w.uid::text, '-', '') || ' ' || lock.token || ' ' || w.lease) END
+
+-- name: acquire
+SELECT token, ticket, look, seen FROM acquire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+
+-- name: line_up
+SELECT token, ticket, look, seen FROM line_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
+-- name: release
+SELECT uid, token, lease FROM release($1, $2, $3, $4)
+
+-- name: cancel
+SELECT uid, token, lease FROM cancel($1, $2, $3)
+
+-- name: renew
+SELECT uid, result FROM renew($1, $2, $3, $4)
+
+-- name: adopt
+SELECT token, remaining, ttl, mode FROM adopt($1, $2)
+
+-- name: break
+SELECT uid, token, lease FROM break_holders($1, $2)
+
+-- name: ask
+SELECT ask_holders($1)
+
+-- name: list
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached FROM list_holders($1, $2)
+
+-- name: show
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached FROM show_lock($1)
+
+-- name: reap
+SELECT reap(interval '1 hour')
+
+-- ?mode=advisory: locks of the session. A client that vanished while it waits is noticed by the server.
+-- name: advisory_enter
+SELECT version, pid, CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL AND version() ~ 'linux'
+                          THEN set_config('client_connection_check_interval', '2s', false) END
+FROM advisory_enter()
+
+-- The token, or 0: it is held by another, or somebody waits for it. $1: the number of the name.
+-- name: advisory_take
+SELECT CASE WHEN pg_try_advisory_lock($1) THEN nextval('advisory_token') ELSE 0 END
+
+-- name: advisory_take_shared
+SELECT CASE WHEN pg_try_advisory_lock_shared($1) THEN nextval('advisory_token') ELSE 0 END
+
+-- The same for a name whose number is not known, on a session whose timeout is not the right one. $2: shared; $3: in ms.
+-- name: advisory_begin
+SELECT CASE WHEN CASE WHEN $2 THEN pg_try_advisory_lock_shared(key) ELSE pg_try_advisory_lock(key) END
+            THEN nextval('advisory_token') ELSE 0 END,
+       key, set_config('idle_session_timeout', $3, false)
+FROM advisory_key_of($1) AS key
+
+-- The same, when it is free: the server has a queue. The token is drawn when the lock is there, and not before.
+-- name: advisory_wait
+SELECT CASE WHEN CASE WHEN $2 THEN pg_advisory_lock_shared($1) ELSE pg_advisory_lock($1) END IS NOT NULL
+            THEN nextval('advisory_token') END,
+       set_config('idle_session_timeout', $3, false)
+
+-- Ends a wait on another session of ours: $1 is its process. Not if that does not wait (any more, or yet).
+-- name: advisory_call_off
+SELECT pg_cancel_backend(pid) FROM pg_stat_get_activity($1) WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'
+
+-- name: advisory_give
+SELECT pg_advisory_unlock($1)
+
+-- name: advisory_give_shared
+SELECT pg_advisory_unlock_shared($1)
+
+-- What may have been got by a request that failed. By name: its number may not be known.
+-- name: advisory_undo
+SELECT CASE WHEN $2 THEN pg_advisory_unlock_shared(key) ELSE pg_advisory_unlock(key) END FROM advisory_key_of($1) AS key
+
+-- Any statement makes the server wait for the next one as long as before.
+-- name: advisory_touch
+SELECT 1
+
+-- name: advisory_set
+SELECT set_config('idle_session_timeout', $1, false)
+
+-- pawl doctor: what this server, this database and this role are like, as names and values; NULL is not known. $1: the schema, which
+-- the next statement finds. The settings are those that somebody set, for all or for this role: nothing of ours was said before.
+-- name: examine
+WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid, set_config('search_path', 'pg_catalog, ' || quote_ident($1), false)),
+functions AS (SELECT p.oid FROM pg_proc AS p, home WHERE p.pronamespace = home.oid AND p.prosecdef),
+standbys AS (SELECT count(*) AS all, count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
+                    count(*) FILTER (WHERE sync_state IS NULL) AS unknown FROM pg_stat_replication)
+SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
+    ('version', current_setting('server_version')),
+    ('pid', pg_backend_pid()::text),
+    ('standby', pg_is_in_recovery()::text),
+    ('read only', current_setting('transaction_read_only')),
+    ('clock', (date_part('epoch', clock_timestamp()) * 1000000)::bigint::text),
+    ('fsync', current_setting('fsync')),
+    ('full_page_writes', current_setting('full_page_writes')),
+    ('synchronous_commit', current_setting('synchronous_commit')),
+    ('standbys', standbys.all::text),
+    ('synchronous standbys', standbys.synchronous::text),
+    ('unknown standbys', standbys.unknown::text),
+    ('synchronous_standby_names', current_setting('synchronous_standby_names')),
+    ('idle_session_timeout', current_setting('idle_session_timeout', true)),
+    ('statement_timeout', current_setting('statement_timeout')),
+    ('lock_timeout', current_setting('lock_timeout')),
+    ('default_transaction_isolation', current_setting('default_transaction_isolation')),
+    ('tcp_keepalives_idle', current_setting('tcp_keepalives_idle')),
+    ('max_connections', current_setting('max_connections')),
+    ('reserved', current_setting('superuser_reserved_connections')),
+    ('connections', (SELECT sum(numbackends)::text FROM pg_stat_database)),
+    ('autovacuum', CASE WHEN current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean
+                        THEN 'on' ELSE 'off' END),
+    ('superuser', current_setting('is_superuser')),
+    ('role', current_user::text),
+    ('database', current_database()::text),
+    ('tls', (SELECT CASE WHEN ssl THEN version END FROM pg_stat_ssl WHERE pid = pg_backend_pid())),
+    ('schema', (home.oid IS NOT NULL)::text),
+    ('may create', has_database_privilege(current_database(), 'CREATE')::text),
+    ('may use', has_schema_privilege(home.oid, 'USAGE')::text),
+    ('functions', (SELECT count(*)::text FROM functions)),
+    ('refused functions', (SELECT count(*)::text FROM functions WHERE NOT has_function_privilege(oid, 'EXECUTE'))),
+    ('may write', (SELECT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE'))::text
+                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'lock')),
+    ('may count', (SELECT has_sequence_privilege(c.oid, 'USAGE')::text
+                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token'))) AS f(name, value)
+
+-- name: examine_version
+SELECT lock_version()
