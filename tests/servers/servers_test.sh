@@ -6,7 +6,8 @@ chmod 755 "$scratch"
 at_end "$servers" down "$scratch/run"
 
 there=
-for name in redis etcd zookeeper postgres etcd3 etcd-tls etcd-auth zookeeper3 zookeeper-tls zookeeper-default; do
+for name in redis etcd zookeeper postgres etcd3 etcd-tls etcd-auth zookeeper3 zookeeper-tls zookeeper-default postgres-tls \
+        postgres-role postgres-pair pgbouncer pgbouncer-session; do
         if "$servers" have $name; then
                 there="$there $name"
         else
@@ -25,6 +26,7 @@ sessions=$(echo $processes | tr ' ' ,)
 host_of() { echo "$1" | sed 's|.*://||; s|.*@||; s|/.*||; s|?.*||'; }
 # say_to HOST:PORT WORD: to a ZooKeeper.
 say_to() { echo "$2" | nc -w 2 "${1%:*}" "${1#*:}"; }
+ask() { psql -qAtX "$@" 2>"$scratch/psql"; }
 etcd3() { ETCDCTL_API=3 etcdctl --endpoints "$ETCD3_URL" "$@"; }
 
 for name in $there; do
@@ -80,14 +82,44 @@ for name in $there; do
                         "$(say_to "$(host_of "$ZOOKEEPER_DEFAULT_URL")" conf)" "*minSessionTimeout=4000*"
                 ;;
         postgres)
-                is "postgres counts" "$(psql -qAt "$POSTGRES_URL" -c 'select 6 * 7')" 42
+                is "postgres counts" "$(ask "$POSTGRES_URL" -c 'select 6 * 7')" 42
+                is "and has its data in memory" "$(stat -f -c %T "$(ask "$POSTGRES_URL" -c 'show data_directory')")" \
+                        "$(stat -f -c %T /dev/shm)"
+                ;;
+        postgres-tls)
+                is "one with TLS knows the worker by a password" "$(ask "$POSTGRES_TLS_URL" -c 'select user')" worker
+                is "and the worker the server" "$(ask "$POSTGRES_TLS_URL" -c 'select ssl from pg_stat_ssl where pid = pg_backend_pid()')" t
+                not_ok "nobody comes in without" ask "${POSTGRES_TLS_URL%%\?*}?sslmode=disable" -c 'select 1'
+                not_ok "nor with another password" ask "$(echo "$POSTGRES_TLS_URL" | sed 's|one%3A100|two%3A100|')" -c 'select 1'
+                ;;
+        postgres-role)
+                not_ok "a role for calls only may make no table" ask "$POSTGRES_ROLE_URL" -c 'create table pawl.x()'
+                not_ok "nor read one" ask "$POSTGRES_ROLE_URL" -c 'select * from pawl.lock'
+                is "but call" "$(ask "$POSTGRES_ROLE_URL" -c 'select pawl.lock_version()')" 1
+                ;;
+        postgres-pair)
+                at=$(host_of "$POSTGRES_PAIR_URL")
+                is "the first of a pair is the primary" "$(ask "$POSTGRES_PAIR_URL" -c 'select pg_is_in_recovery()')" f
+                is "what it says is heard" "$(ask "$POSTGRES_PAIR_URL" -c 'create table x as select 7 as y' &&
+                        ask "postgres://postgres@${at#*,}/postgres" -c 'select y from x')" 7
+                ;;
+        pgbouncer)
+                # What is said between two transactions is said to somebody else now and then.
+                is "pgbouncer hands on transactions" "$(ask "$PGBOUNCER_URL" -c 'select 6 * 7')" 42
+                ask "postgres://postgres@$(host_of "$PGBOUNCER_URL")/pgbouncer" -c 'show config' >"$scratch/config"
+                like "and no sessions" "$(grep '^pool_mode' "$scratch/config")" "pool_mode|transaction|*"
+                ;;
+        pgbouncer-session)
+                is "and one hands on sessions" "$(ask "$PGBOUNCER_SESSION_URL" -c 'select 6 * 7')" 42
                 ;;
         esac
 done
 
 is "every server is in a session of its own" "$(ps -o sid= -p "$sessions" | sort -u | wc -l)" "$(echo "$processes" | wc -l)"
+children=$(ps -o pid= --ppid "$sessions" | paste -s -d , | tr -d ' ')
 ok "they stop" "$servers" down "$scratch/run"
 is "and leave no process behind" "$(ps -o stat=,args= -s "$sessions" | grep -v '^Z')" ""
+is "nor one of PostgreSQL, which have sessions of their own" "$(ps -o pid=,args= -p "$children" | grep postgres:)" ""
 ok "stopping twice is no trouble" "$servers" down "$scratch/run"
 status 2 "an unknown server is a usage error" "$servers" up "$scratch/other" oracle
 done_testing
