@@ -11,7 +11,7 @@ static void part(int cores)
 
         if (!server_start(&server, "etcd"))
                 return;
-        polite_compare(&server, "etcd", bare_etcd_turns, "go-etcd", cores);
+        polite_compare(&server, "etcd", bare_etcd_turns, "go-etcd", cores, ">= 0.6");
         server_stop(&server);
 }
 

@@ -45,7 +45,7 @@ static void stand_in_line(struct line *line)
                    "acquire");
 }
 
-static double handoff_rate(void *arg)
+double waiters_rate(void *arg)
 {
         struct line *line = arg;
         struct pollfd ready = {.fd = pawl_fd(line->client), .events = POLLIN};
@@ -60,8 +60,7 @@ static double handoff_rate(void *arg)
         return (double)(line->handed_off - before) * 1e9 / (double)(now - begin);
 }
 
-/* NULL if the build at hand has no such engine. */
-static struct line *new_line(const char *url, int waiters)
+struct line *waiters_line(const char *url, int waiters)
 {
         struct line *line = calloc(1, sizeof(*line));
 
@@ -76,16 +75,24 @@ static struct line *new_line(const char *url, int waiters)
         for (int i = 0; i < waiters + 1; i++)
                 stand_in_line(line);
         while (line->handed_off < (uint64_t)waiters) /* until everybody stood in line once */
-                handoff_rate(line);
+                waiters_rate(line);
         return line;
+}
+
+void waiters_end(struct line *line)
+{
+        if (!line)
+                return;
+        pawl_close(line->client);
+        free(line);
 }
 
 void waiters_compare(const char *few_url, const char *many_url, const char *engine, int cores)
 {
-        struct line *lines[] = {new_line(few_url, FEW), new_line(many_url, MANY)};
+        struct line *lines[] = {waiters_line(few_url, FEW), waiters_line(many_url, MANY)};
         struct contender c[] = {
-                {.name = "32 waiters", .sample = handoff_rate, .arg = lines[0]},
-                {.name = "10,000 waiters", .sample = handoff_rate, .arg = lines[1]},
+                {.name = "32 waiters", .sample = waiters_rate, .arg = lines[0]},
+                {.name = "10,000 waiters", .sample = waiters_rate, .arg = lines[1]},
         };
         char what[128];
 
@@ -95,8 +102,6 @@ void waiters_compare(const char *few_url, const char *many_url, const char *engi
         snprintf(what, sizeof(what), "%s: 10,000 async waiters, hand-offs/s, %d core(s); pawl/32 waiters", engine,
                  cores);
         bench_line(16, what, bench_figure(&c[0]), -1, bench_figure(&c[1]), bench_ratio(&c[1], &c[0]), ">= 0.8");
-        for (int i = 0; i < 2; i++) {
-                pawl_close(lines[i]->client);
-                free(lines[i]);
-        }
+        for (int i = 0; i < 2; i++)
+                waiters_end(lines[i]);
 }
