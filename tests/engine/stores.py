@@ -108,6 +108,7 @@ def alive(pid):
 class Store:
     """name: as tests/servers calls it."""
     running = {}
+    kind = Member
 
     def __init__(self, name):
         self.name = name
@@ -122,7 +123,7 @@ class Store:
         for number, port in enumerate(ports, 1):
             path = os.path.join(self.directory, "%s.pid" % name if len(ports) == 1 else "%s-%d.pid" % (name, number))
             with open(path, encoding="utf-8") as file:
-                self.members.append(Member(self, number, int(file.read().split()[0]), port))
+                self.members.append(self.kind(self, number, int(file.read().split()[0]), port))
 
     @classmethod
     def get(cls, name):
@@ -407,6 +408,11 @@ class Between(Cutter):
     def __init__(self, member):
         super().__init__(member)
         self.where = "127.0.0.1:%d" % self.port
+        self.refuse = False  # who comes is sent away
+
+    def relay(self, client):
+        if not self.refuse:
+            super().relay(client)
 
     def live(self):
         """Connections that neither side has ended."""

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""faults.py - a PostgreSQL server that is killed, stopped and restarted, connections that it ends, clients that stand still: no
+lock is held twice, tokens grow, who waits is served, nothing is left. Locks are rows here; advisory.py has the other mode."""
+from pg import *
+
+
+def waiting(store, count, name="a", ttl=LONG):
+    """A holder, and so many who wait for it, in their order. Gives the holder, its answer and the waiters."""
+    holder, *waiters = peers(store, count + 1)
+    held = holder.acquire(name, ttl=ttl)
+    equal(held.code, OK, held.text)
+    for number, waiter in enumerate(waiters, 2):
+        waiter.request(name, ttl=ttl)
+        eventually(lambda: len(store.line(name)) == number)
+    return holder, held, waiters
+
+
+def served_in_order(store, holder, held, waiters):
+    """The holder lets go; each has it once, alone, with a greater token."""
+    last = held.token
+    equal(holder.release(), OK)
+    for waiter in waiters:
+        got = waiter.hear(40)
+        equal(got.code, OK)
+        require(got.token > last, "a token did not grow")
+        last = got.token
+        require(not [other for other in waiters if other is not waiter and other.heard()], "two hold it")
+        equal(waiter.release(), OK)
+    nothing_is_left(store)
+
+
+# ---- a server that goes away -------------------------------------------------------------------------------------------
+
+def survives(store, hurt):
+    """Locks that are held and waited for outlive what happens to the server."""
+    holder, held, waiters = waiting(store, 4)
+    hurt(store.members[0])
+    eventually(lambda: len(store.line("a")) == 5, lambda: "they did not come back: %r" % store.line("a"), patience=40)
+    stranger = Peer(store.url(timeout="20s"))
+    equal(stranger.acquire("a").code, BUSY, "it was forgotten")
+    equal(holder.check(), OK)
+    equal(holder.number("lost"), 0)
+    require(not [waiter for waiter in waiters if waiter.heard()], "two hold it")
+    served_in_order(store, holder, held, waiters)
+
+
+@test(within=120)
+def a_server_that_is_killed_and_started_again_keeps_locks_and_the_order_of_those_who_wait():
+    survives(Postgres.one(), lambda server: server.restart())
+
+
+@test(within=120)
+def an_immediate_restart_keeps_locks_and_the_order_of_those_who_wait():
+    def immediate(server):
+        server.end(signal.SIGQUIT)
+        server.start()
+        eventually(server.answers, server.store.log)
+    survives(Postgres.one(), immediate)
+
+
+@test(within=120)
+def a_fast_restart_keeps_locks_and_the_order_of_those_who_wait():
+    def fast(server):
+        server.end(signal.SIGINT)
+        server.start()
+        eventually(server.answers, server.store.log)
+    survives(Postgres.one(), fast)
+
+
+@test(within=120)
+def one_process_of_the_server_that_is_killed_takes_all_connections_with_it_and_no_lock():
+    """As when the kernel runs out of memory: the server throws everybody out and recovers."""
+    store = Postgres.one()
+
+    def one(server):
+        os.kill(store.backends()[0], signal.SIGKILL)
+        eventually(server.answers, server.store.log)
+    survives(store, one)
+
+
+@test(within=180)
+def a_server_that_crashes_while_a_lock_changes_hands_loses_none_and_doubles_none():
+    store = Postgres.one()
+    crowd = Crowd(store, 4)
+    for hurt in ("crash", "kill", "end"):
+        crowd.progress(20)
+        server = store.members[0]
+        getattr(server, hurt)()
+        server.start()
+        eventually(server.answers, store.log, patience=60)
+    crowd.progress(20)
+    crowd.end()
+    nothing_is_left(store)
+
+
+@test(within=120)
+def a_lease_that_ended_while_the_server_was_away_is_lost_and_the_next_has_it():
+    store = Postgres.one()
+    holder, held, (waiter,) = waiting(store, 1, ttl=1500)
+    server = store.members[0]
+    server.kill()
+    eventually(lambda: holder.check() == LOST, "it believes in a lock that nobody renews")
+    server.start()
+    got = waiter.hear(60)
+    if got.code == OK:
+        require(got.token > held.token)
+        equal(waiter.release(), OK)
+    else:
+        require(failed(got.code), show(got.code))
+    equal(holder.release(), LOST)
+    nothing_is_left(store)
+
+
+# ---- connections that the server ends ----------------------------------------------------------------------------------
+
+def terminate(store, client):
+    """The connection that this client's record names."""
+    ended = store("""SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+                     AND (classid::bigint << 32 | objid::bigint) = %s""", client)
+    equal(ended, [(True,)], client)
+
+
+def client_of(store, table, name):
+    return store("SELECT client FROM pawl.%s WHERE name = %%s" % table, store.prefix + name)[0][0]
+
+
+@test
+def a_holder_whose_connection_the_server_ends_holds_what_it_held():
+    store = Postgres.one()
+    holder, held, waiters = waiting(store, 1, ttl=3000)
+    for _ in range(3):
+        for pid in store.backends():
+            store("SELECT pg_terminate_backend(%s)", pid)
+        time.sleep(1.5)
+    equal(holder.check(), OK)
+    equal(holder.number("lost"), 0)
+    served_in_order(store, holder, held, waiters)
+
+
+@test
+def a_waiter_whose_connection_the_server_ends_keeps_its_place():
+    store = Postgres.one()
+    holder, held, waiters = waiting(store, 3)
+    before = store.line("a")
+    terminate(store, client_of(store, "wait", "a"))
+    eventually(lambda: store.line("a") == before, lambda: "%r, before it was %r" % (store.line("a"), before))
+    served_in_order(store, holder, held, waiters)
+
+
+@test
+def a_waiter_that_is_away_when_its_turn_comes_is_passed_over_and_served_when_it_is_back():
+    store = Postgres.one()
+    between = Between(store.members[0])
+    holder, other = peers(store, 2)
+    waiter = warmed(store.url(between, timeout="2s"))
+    held = holder.acquire("a", ttl=LONG)
+    waiter.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == 2)
+    other.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == 3)
+    between.refuse = True
+    terminate(store, store("SELECT client FROM pawl.wait WHERE name = %s ORDER BY ticket", store.prefix + "a")[0][0])
+    eventually(lambda: len(store.line("a")) == 2)
+    equal(holder.release(), OK)
+    got = other.hear()
+    equal(got.code, OK, "one who is away stands in its way")
+    require(got.token > held.token)
+    between.refuse = False
+    eventually(lambda: len(store.line("a")) == 2, "it does not stand in line again")
+    equal(other.release(), OK)
+    again = waiter.hear()
+    equal(again.code, OK)
+    require(again.token > got.token)
+    equal(waiter.release(), OK)
+    nothing_is_left(store)
+
+
+@test
+def connections_that_end_when_they_are_idle_cost_nothing():
+    store = Postgres.one()
+    user = store.role("sleepy", "CREATE ON DATABASE postgres", "ALL ON SCHEMA pawl", options="LOGIN SUPERUSER")
+    store("ALTER ROLE sleepy SET idle_session_timeout = 400")
+    holder, waiter = [warmed(store.url(user=user)) for _ in range(2)]
+    held = holder.acquire("a", ttl=6000)
+    equal(held.code, OK)
+    waiter.request("a", ttl=6000)
+    eventually(lambda: len(store.line("a")) == 2)
+    time.sleep(4)
+    equal(holder.check(), OK)
+    equal(holder.number("lost"), 0)
+    require(not waiter.heard(), "two hold it")
+    equal(holder.release(), OK)
+    got = waiter.hear()
+    equal(got.code, OK)
+    require(got.token > held.token)
+    equal(waiter.release(), OK)
+    nothing_is_left(store)
+    for peer in holder, waiter:
+        equal(peer.leave(), 0)
+
+
+# ---- news that do not come ---------------------------------------------------------------------------------------------
+
+@test
+def a_grant_whose_news_are_lost_with_the_connection_is_found_by_looking():
+    store = Postgres.one()
+    between = Between(store.members[0])
+    holder, waiter = warmed(store.url()), warmed(store.url(between, timeout="2s"))
+    last = 0
+    for _ in range(3):
+        held = holder.acquire("a", wait=20000, ttl=LONG)
+        equal(held.code, OK, held.text)
+        require(held.token > last)
+        waiter.request("a", ttl=LONG)
+        eventually(lambda: len(store.line("a")) == 2)
+        between.set_cut("in", 0)  # the first byte that comes is the news
+        equal(holder.release(), OK)
+        got = waiter.hear(40)
+        equal(got.code, OK)
+        require(got.token > held.token)
+        equal(waiter.check(), OK)
+        equal(waiter.release(), OK)
+        last = got.token
+    nothing_is_left(store)
+
+
+@test
+def a_grant_that_is_told_to_nobody_is_found_by_looking():
+    """Its lease is put into the row as the functions would, and nobody is told."""
+    store = Postgres.one()
+    holder, held, (waiter,) = waiting(store, 1, ttl=3000)
+    store("""WITH next AS (DELETE FROM pawl.wait WHERE name = %s RETURNING *)
+             UPDATE pawl.lock AS l SET token = l.token + 1, uid = next.uid, client = next.client, owner = next.owner,
+             since = clock_timestamp(), expires_at = clock_timestamp() + interval '1 s' FROM next WHERE l.name = next.name""",
+          store.prefix + "a")
+    eventually(lambda: holder.check() == LOST, "it renews what another has")
+    got = waiter.hear()
+    equal(got.code, OK)
+    require(got.token > held.token)
+    equal(waiter.check(), OK)
+    equal(waiter.release(), OK)
+    equal(holder.release(), LOST)
+    nothing_is_left(store)
+
+
+@test
+def a_waiter_whose_network_is_silent_while_its_turn_comes_is_served_when_it_is_heard_again():
+    store = Postgres.one()
+    between = Between(store.members[0])
+    holder, third = peers(store, 2)
+    waiter = warmed(store.url(between, timeout="2s"))
+    held = holder.acquire("a", ttl=LONG)
+    waiter.request("a", ttl=2000)
+    eventually(lambda: len(store.line("a")) == 2)
+    between.silent = True
+    equal(holder.release(), OK)  # to one who does not hear it
+    got = third.acquire("a", wait=30000, ttl=LONG, patience=40)
+    equal(got.code, OK, "who does not hear holds it for ever")
+    require(got.token > held.token)
+    require(not waiter.heard(), "two hold it")
+    between.silent = False
+    between.cut_all()
+    time.sleep(1)
+    if waiter.heard():
+        equal(waiter.hear().code, OK)
+        equal(waiter.check(), LOST, "two hold it")
+        equal(third.release(), OK)
+    else:
+        equal(third.release(), OK)
+        again = waiter.hear(40)
+        equal(again.code, OK)
+        require(again.token > got.token)
+        equal(waiter.release(), OK)
+    nothing_is_left(store)
+
+
+# ---- clients that stand still -------------------------------------------------------------------------------------------
+
+@test
+def a_holder_that_stood_still_past_its_lease_is_told_and_its_late_release_does_no_harm():
+    store = Postgres.one()
+    holder, held, (waiter,) = waiting(store, 1, ttl=1500)
+    holder.stop()
+    got = waiter.hear()
+    equal(got.code, OK)
+    require(got.token > held.token)
+    holder.go_on()
+    equal(holder.check(), LOST, "two hold it")
+    equal(holder.release(), LOST)
+    equal(waiter.check(), OK, "a late release took it away")
+    equal(waiter.release(), OK)
+    nothing_is_left(store)
+
+
+@test
+def a_row_changed_by_hand_is_a_lock_that_is_lost():
+    store = Postgres.one()
+    holder, other = peers(store, 2)
+    held = holder.acquire("a", ttl=1500)
+    equal(held.code, OK)
+    store("UPDATE pawl.lock SET uid = NULL WHERE name = %s", store.prefix + "a")
+    got = other.acquire("a", ttl=LONG)
+    equal(got.code, OK, got.text)
+    require(got.token > held.token)
+    eventually(lambda: holder.check() == LOST, "it renews a lock that is not there")
+    equal(holder.release(), LOST)
+    equal(other.check(), OK)
+    equal(other.release(), OK)
+    nothing_is_left(store)
+
+
+@test
+def tables_that_are_dropped_under_a_holder_are_a_lock_that_is_lost_and_a_sentence():
+    store = Postgres.new()
+    holder, other = peers(store, 2)
+    held = holder.acquire("a", ttl=1500)
+    equal(held.code, OK)
+    store("DROP SCHEMA pawl CASCADE")
+    eventually(lambda: holder.check() == LOST, "it believes in a lock that is nowhere")
+    code = holder.release()
+    require(code == LOST or failed(code), show(code))
+    again = eventually(lambda: (lambda answer: answer.code == OK and answer)(Peer(store.url()).acquire("a")))
+    require(again.token > held.token, "a token came again")
+    answer = other.acquire("a", wait=2000, patience=40)
+    require(answer.code in (BUSY, TIMEOUT) or len(answer.text) > 15, show(answer.code), answer.text)
+
+
+add(Postgres.one, (a_client_cut_off_from_all_servers_loses_its_lock_at_its_deadline_and_not_after_another_has_it,
+                   a_waiter_that_stood_still_while_it_became_the_holder_and_lost_it_is_told_the_truth,
+                   a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_at_the_deadline_and_nothing_else,
+                   a_request_whose_answer_never_comes_leaves_nothing_behind,
+                   a_release_whose_answer_never_comes_is_finished_in_the_background,
+                   a_refused_try_leaves_nothing_in_the_line,
+                   a_holder_that_is_killed_is_followed_when_its_time_is_over,
+                   a_killed_waiter_stands_in_nobodys_way))
+main(missing("postgres"))
