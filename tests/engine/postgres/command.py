@@ -257,7 +257,7 @@ def what_the_command_prints_makes_a_schema_that_works_and_may_be_run_again():
                                     str(store.members[0].port), "-U", "postgres", base], input=done.output, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, check=False)
         equal(installed.returncode, 0, installed.stdout)
-    user = store.role("clerk", )
+    user = store.role("clerk")
     for right in ("USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl"):
         store("GRANT %s TO clerk" % right, database=base)
     at_end(lambda: store("DROP OWNED BY clerk", database=base))

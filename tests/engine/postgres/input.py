@@ -203,8 +203,7 @@ def a_database_that_is_not_there_is_said_with_its_name():
 @test
 def no_more_connections_is_said_and_passes():
     store = Postgres.one()
-    user = store.role("crowded", options="LOGIN SUPERUSER CONNECTION LIMIT 0")
-    store("ALTER ROLE crowded NOSUPERUSER")
+    user = store.role("crowded", options="LOGIN CONNECTION LIMIT 0")
     refusal(store.url(user=user, **SOON), (UNREACHABLE, FULL, DENIED), "connections")
 
 
