@@ -76,7 +76,9 @@ class Postmaster(Member):
         self.dead = True
 
     def start(self, *more):
-        """As the user that it had."""
+        """As the user that it had. It takes one that has ended for running until somebody has asked for its status."""
+        if not alive(self.pid) and os.path.exists(self.data + "/postmaster.pid"):
+            os.remove(self.data + "/postmaster.pid")
         who = {}
         if os.getuid() == 0:
             entry = pwd.getpwnam("postgres")
