@@ -77,8 +77,9 @@ class Postmaster(Member):
 
     def start(self, *more):
         """As the user that it had. It takes one that has ended for running until somebody has asked for its status."""
-        if not alive(self.pid) and os.path.exists(self.data + "/postmaster.pid"):
-            os.remove(self.data + "/postmaster.pid")
+        for name in ("postmaster.pid", ".s.PGSQL.%d.lock" % self.port):
+            if not alive(self.pid) and os.path.exists(os.path.join(self.data, name)):
+                os.remove(os.path.join(self.data, name))
         who = {}
         if os.getuid() == 0:
             entry = pwd.getpwnam("postgres")
