@@ -1,5 +1,5 @@
-/* left_listed.c - what is left in a store with sessions: what a client sees there. Everything hangs on a session, which is
- * closed with its client or ends by itself. */
+/* left_listed.c - what is left in a store with sessions, or one with leases: what a client sees there. Everything hangs on a
+ * session, which is closed with its client or ends by itself, or on a lease. */
 #include "../contract/contract.h"
 #include "left.h"
 
@@ -7,6 +7,9 @@
 #ifdef BUILTIN_ETCD
 const struct pace pace = {
         .once = {60, 23}, .by_caller = {1, 61}, .for_good = {20, 203}, .calls = {8, 31}, .hidden = true, .replay = 8};
+#elif defined(BUILTIN_POSTGRES)
+const struct pace pace = {
+        .once = {60, 13}, .by_caller = {1, 31}, .for_good = {20, 101}, .calls = {10, 17}, .replay = 4};
 #else
 const struct pace pace = {.once = {30, 41}, .by_caller = {1, 97}, .for_good = {8, 301}, .calls = {4, 47}, .replay = 8};
 #endif

@@ -199,6 +199,21 @@ def connections_that_end_when_they_are_idle_cost_nothing():
         equal(peer.leave(), 0)
 
 
+@test
+def connections_that_are_lost_again_and_again_leave_nothing_open():
+    store = Postgres.one()
+    holder, held, (waiter,) = waiting(store, 1)
+    before = [len(os.listdir("/proc/%d/fd" % peer.pid)) for peer in (holder, waiter)]
+    for _ in range(12):
+        for pid in store.backends():
+            store("SELECT pg_terminate_backend(%s)", pid)
+        eventually(lambda: len(store.line("a")) == 2, "they did not come back")
+        equal(holder.check(), OK)
+    eventually(lambda: [len(os.listdir("/proc/%d/fd" % peer.pid)) for peer in (holder, waiter)] == before, "descriptors are left")
+    eventually(lambda: len(store.backends()) == 2, lambda: "connections are left: %r" % store.backends())
+    served_in_order(store, holder, held, [waiter])
+
+
 # ---- news that do not come ---------------------------------------------------------------------------------------------
 
 @test

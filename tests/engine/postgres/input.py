@@ -197,7 +197,7 @@ def a_right_that_is_taken_away_while_a_lock_is_held_is_a_loss_in_time():
 @test
 def a_database_that_is_not_there_is_said_with_its_name():
     store = Postgres.one()
-    refusal(store.url(database="nowhere", **SOON), (DENIED, INVALID, UNREACHABLE), "nowhere")
+    refusal(store.url(database="nowhere", **SOON), NOT_FOUND, "nowhere")
 
 
 @test
