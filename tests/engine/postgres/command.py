@@ -222,7 +222,7 @@ def a_lease_of_an_advisory_lock_is_refused_in_words():
     store = Postgres.one()
     done = pawl("acquire", "-e", store.url(mode="advisory"), "--ttl", "30s", "x")
     require(done.code != 0, done.output)
-    matches(done.errors, "advisory|connection|session")
+    matches(done.errors, "outlive")
     note(done.errors.strip())
 
 
@@ -277,6 +277,13 @@ def finding(url, pattern):
     return next((one for one in findings(url) if re.search(pattern, one["what"], re.I)), None)
 
 
+def obey(store, command):
+    """As the administrator."""
+    done = subprocess.run(command, shell=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, "PGUSER": "postgres"})
+    require(done.returncode == 0, command, done.stdout)
+
+
 @test
 def doctor_finds_nothing_dangerous_in_a_pair_and_leaves_nothing():
     store = Postgres.new("postgres-pair")
@@ -294,15 +301,40 @@ def doctor_says_what_cannot_be_reached():
 @test
 def doctor_says_that_grants_may_be_forgotten_and_its_command_mends_it():
     store = Postgres.new()
-    equal(warmed(store.url()).leave(), 0)
-    for setting in ("synchronous_commit", "fsync", "full_page_writes"):
+    for setting in ("fsync", "full_page_writes"):
         store("ALTER SYSTEM SET %s = off" % setting)
-    store("SELECT pg_reload_conf()")
-    eventually(lambda: store("SHOW synchronous_commit") == [("off",)])
-    for setting in ("synchronous_commit", "fsync"):
+        store("SELECT pg_reload_conf()")
         found = eventually(lambda: finding(store.url(), setting))
-        require(found["severity"] in ("danger", "warning", "advice"), found)
-        note(found)
+        equal(found["severity"], "danger")
+        obey(store, found["mend"])
+        eventually(lambda: store("SHOW " + setting) == [("on",)], found["mend"])
+        equal(finding(store.url(), setting + ".* off"), None)
+
+
+@test
+def doctor_says_which_rights_are_missing_and_its_command_gives_them():
+    store = Postgres.new()
+    equal(warmed(store.url()).leave(), 0)
+    store("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC")
+    user = store.role("clerk")
+    url = store.url(user=user)
+    denied = next(one for one in findings(url) if one["severity"] == "danger")
+    matches(denied["what"], "right|may not|permission")
+    obey(store, denied["mend"])
+    equal([one["what"] for one in findings(url) if one["severity"] == "danger" and "fsync" not in one["what"]], [])
+    done = pawl("run", "-e", url, "a", "true")
+    equal(done.code, 0, done.errors)
+
+
+@test
+def doctor_speaks_of_a_pooler_and_of_a_standby():
+    store = Postgres.new("postgres-pair")
+    found = findings(store.url(store.members[1], timeout="1s"))
+    require([one for one in found if one["severity"] == "danger" and re.search("standby|read-only", one["what"])], found)
+    pool = Store("pgbouncer")
+    at_end(pool.down)
+    found = findings("postgres://postgres@%s/postgres?timeout=1s" % pool.hosts())
+    require([one for one in found if one["severity"] == "danger" and "pooler" in one["what"]], found)
 
 
 main(missing("postgres", "postgres-pair"))
