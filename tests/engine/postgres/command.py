@@ -287,6 +287,7 @@ def obey(store, command):
 @test
 def doctor_finds_nothing_dangerous_in_a_pair_and_leaves_nothing():
     store = Postgres.new("postgres-pair")
+    equal(warmed(store.url(*store.members)).leave(), 0)
     found = findings(store.url(*store.members))
     equal([one["what"] for one in found if one["severity"] == "danger"], [])
     equal(store.left(), [])

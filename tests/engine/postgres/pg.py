@@ -143,7 +143,7 @@ class Postgres(Store):
             import psycopg2
             try:
                 return [self(*words)]
-            except psycopg2.Error:
+            except (psycopg2.OperationalError, psycopg2.InterfaceError):
                 return None
         return eventually(once, patience=60)[0]
 
