@@ -207,21 +207,32 @@ static void judge_pooler(const struct examination *examination)
 
 static void judge_durability(struct examination *examination)
 {
-        const char *commit = fact(examination, SYNCHRONOUS_COMMIT);
-
         if (is(examination, FSYNC, "off"))
                 tell(examination, PAWL_DANGER, setting(examination, "ALTER SYSTEM SET fsync = on"),
                      "a crash of its machine forgets locks, and may damage all of its data (fsync off)");
         if (is(examination, FULL_PAGES, "off"))
                 tell(examination, PAWL_DANGER, setting(examination, "ALTER SYSTEM SET full_page_writes = on"),
                      "a crash of its machine may damage its data (full_page_writes off)");
-        if (!is(examination, FSYNC, "on") || !is(examination, FULL_PAGES, "on"))
+        if (is(examination, FSYNC, "on") && is(examination, FULL_PAGES, "on"))
+                tell(examination, PAWL_FINE, "", "locks survive a crash (fsync and full_page_writes on)");
+}
+
+/* Our own sessions turn it on. */
+static void judge_commits(struct examination *examination)
+{
+        const char *commit = fact(examination, SYNCHRONOUS_COMMIT);
+        char role[FACT_MAX + 8], text[FACT_MAX + 64];
+        const char *const texts[] = {text, NULL};
+
+        if (strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0)
                 return;
-        if (strcmp(commit, "off") == 0 || strcmp(commit, "local") == 0)
-                tell(examination, PAWL_FINE, "",
-                     "locks survive a crash: synchronous_commit is %s there, and on in our own sessions", commit);
-        else
-                tell(examination, PAWL_FINE, "", "locks survive a crash (fsync on, synchronous_commit %s)", commit);
+        snprintf(text, sizeof(text), "ALTER ROLE %s SET synchronous_commit = on",
+                 identifier(fact(examination, ROLE), role, sizeof(role)));
+        tell(examination, PAWL_ADVICE, statements(examination, texts),
+             "synchronous_commit is %s for this role: locks are kept, for our own sessions turn it on, but what others "
+             "write "
+             "while they hold one may be forgotten",
+             commit);
 }
 
 /* In mode=advisory a failover ends all sessions, and every holder hears of it. */
@@ -327,7 +338,7 @@ static void judge_room(struct examination *examination)
                 return;
         snprintf(text, sizeof(text), "ALTER SYSTEM SET max_connections = %" PRId64,
                  2 * number(examination, MAX_CONNECTIONS));
-        if (used > room / 10 * 9) {
+        if (10 * used > 9 * room) {
                 const char *const texts[] = {text, NULL};
 
                 tell(examination, PAWL_WARNING, statements(examination, texts),
@@ -456,6 +467,7 @@ void judge_all(struct examination *examination)
         judge_rights(examination);
         judge_power(examination);
         judge_durability(examination);
+        judge_commits(examination);
         judge_standbys(examination);
         judge_clock(examination);
         judge_vacuum(examination);
