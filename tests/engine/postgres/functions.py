@@ -930,7 +930,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         equal(worker.release("w1", shared.uid)[0], 1)
         worker("SELECT reap(%s::interval)", "100 years")
         equal(worker(statement("advisory_enter"))[0][0], 1)
-        worker(statement("advisory_take"), worker(statement("advisory_key"), "w1")[0][0])
+        worker(statement("advisory_take"), worker("SELECT advisory_key_of(%s)", "w1")[0][0])
         for table in "lock", "share", "wait", "floor", "advisory_key":
             for text in "SELECT * FROM {}", "DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES":
                 try:
@@ -1028,28 +1028,28 @@ def a_session_has_one_life_and_an_id_of_its_own():
 @test
 def every_name_has_a_number_of_its_own_also_if_hashes_meet():
     one, two = Session(), Session()
-    number = one(statement("advisory_key"), "v1")[0][0]
-    equal(two(statement("advisory_key"), "v1"), [(number,)])
+    number = one("SELECT advisory_key_of(%s)", "v1")[0][0]
+    equal(two("SELECT advisory_key_of(%s)", "v1"), [(number,)])
     meets = one("SELECT hashtextextended('v2', 0)")[0][0]
     one("INSERT INTO advisory_key VALUES ('somebody', %s)", meets)
-    number = one(statement("advisory_key"), "v2")[0][0]
+    number = one("SELECT advisory_key_of(%s)", "v2")[0][0]
     require(number != meets)
-    equal(one(statement("advisory_key"), "v2"), [(number,)])
+    equal(one("SELECT advisory_key_of(%s)", "v2"), [(number,)])
     numbers = []
-    together(*[lambda: numbers.append(Session()(statement("advisory_key"), "v3")[0][0])] * 5)
+    together(*[lambda: numbers.append(Session()("SELECT advisory_key_of(%s)", "v3")[0][0])] * 5)
     equal(len(set(numbers)), 1)
 
 
 @test
 def an_advisory_lock_has_growing_tokens_also_after_the_counter_was_lost():
     one, two = Session(), Session()
-    number = one(statement("advisory_key"), "v4")[0][0]
+    number = one("SELECT advisory_key_of(%s)", "v4")[0][0]
     equal(one(statement("advisory_enter"))[0][0], 1)
     first = one(statement("advisory_take"), number)[0][0]
     require(first > 1500000000 * 1000000)
     equal(two(statement("advisory_take"), number), [(0,)])
     granted = []
-    waiter = threading.Thread(target=lambda: granted.append(two(statement("advisory_wait"), number)[0][0]))
+    waiter = threading.Thread(target=lambda: granted.append(two(statement("advisory_wait"), number, False, "0")[0][0]))
     waiter.start()
     equal(one(statement("advisory_give"), number), [(True,)])
     waiter.join(PATIENCE)
