@@ -1,8 +1,10 @@
 # pawl.bash - completion for bash: commands, and the options of each, as --help lists them.
 _pawl() {
-        local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words
+        local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words
         if [ "$COMP_CWORD" -eq 1 ]; then
                 words=$(pawl --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p')
+        elif [[ $before == --sql ]]; then
+                words=postgres
         elif [[ $word == -* ]]; then
                 words=$(pawl "$command" --help 2>/dev/null | grep -o -e '--[a-z-]*')
         else
