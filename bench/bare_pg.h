@@ -1,5 +1,5 @@
-/* bare_pg.h - PostgreSQL by libpq on one blocking connection, with statements that are prepared once: the least that a lock can
- * cost there. */
+/* bare_pg.h - PostgreSQL by libpq on one blocking connection, with statements that are prepared once: the least that a
+ * lock can cost there. */
 #ifndef PAWL_BENCH_BARE_PG_H
 #define PAWL_BENCH_BARE_PG_H
 

@@ -1,4 +1,5 @@
-/* polite.h - row 14 on a server that tests/servers starts: eight waiters that hold the lock for 1 ms and then pause for 5 ms. */
+/* polite.h - row 14 on a server that tests/servers starts: eight waiters that hold the lock for 1 ms and then pause for 5
+ * ms. */
 #ifndef PAWL_BENCH_POLITE_H
 #define PAWL_BENCH_POLITE_H
 

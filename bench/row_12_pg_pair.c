@@ -1,5 +1,6 @@
-/* row_12_pg_pair.c - one uncontended acquire and release on one PostgreSQL server through the public API with a fencing token,
- * in both modes: lease rows against the bare rows by libpq, advisory locks against bare ones, and those of pgbench. */
+/* row_12_pg_pair.c - one uncontended acquire and release on one PostgreSQL server through the public API with a fencing
+ * token, in both modes: lease rows against the bare rows by libpq, advisory locks against bare ones, and those of
+ * pgbench. */
 #include <stdio.h>
 
 #include <pawl.h>

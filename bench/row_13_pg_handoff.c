@@ -1,6 +1,6 @@
-/* row_13_pg_handoff.c - one lock on one PostgreSQL server, handed on as fast as it goes. The floor is an advisory lock, for which
- * the server itself keeps the line: a process and a connection for each waiter, no token. pawl's waiters share one connection
- * of one client, and have a token each; beside that, as processes with a client each. */
+/* row_13_pg_handoff.c - one lock on one PostgreSQL server, handed on as fast as it goes. The floor is an advisory lock,
+ * for which the server itself keeps the line: a process and a connection for each waiter, no token. pawl's waiters share
+ * one connection of one client, and have a token each; beside that, as processes with a client each. */
 #include <stdio.h>
 
 #include <pawl.h>

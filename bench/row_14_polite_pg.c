@@ -1,5 +1,5 @@
-/* row_14_polite_pg.c - a polite load on one PostgreSQL server: each of eight waiters holds the lock for 1 ms and then pauses for
- * 5 ms. */
+/* row_14_polite_pg.c - a polite load on one PostgreSQL server: each of eight waiters holds the lock for 1 ms and then
+ * pauses for 5 ms. */
 #include "bare_pg.h"
 #include "bench.h"
 #include "polite.h"

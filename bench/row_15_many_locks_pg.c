@@ -1,5 +1,5 @@
-/* row_15_many_locks_pg.c - one client holds 100,000 locks on one PostgreSQL server: how many transactions renew them, what each
- * costs in memory, and whether a renewal is late. */
+/* row_15_many_locks_pg.c - one client holds 100,000 locks on one PostgreSQL server: how many transactions renew them,
+ * what each costs in memory, and whether a renewal is late. */
 #include <stdio.h>
 
 #include "bare_pg.h"

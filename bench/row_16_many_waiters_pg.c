@@ -1,5 +1,5 @@
-/* row_16_many_waiters_pg.c - hand-offs between asynchronous waiters of one client on one lock of one PostgreSQL server: 10,000
- * against 32. */
+/* row_16_many_waiters_pg.c - hand-offs between asynchronous waiters of one client on one lock of one PostgreSQL server:
+ * 10,000 against 32. */
 #include "bench.h"
 #include "server.h"
 #include "waiters.h"

@@ -4,8 +4,8 @@
 
 struct line;
 
-/* So many waiters, each of whom lets go at once and stands in line again. NULL, with a remark, if the build at hand has no such
- * engine. The line moves only while it is measured. */
+/* So many waiters, each of whom lets go at once and stands in line again. NULL, with a remark, if the build at hand has
+ * no such engine. The line moves only while it is measured. */
 struct line *waiters_line(const char *url, int waiters);
 /* A sample: hand-offs a second. arg is the line. */
 double waiters_rate(void *line);
