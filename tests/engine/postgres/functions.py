@@ -944,7 +944,8 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
                 raise Wrong("allowed: " + text)
             except psycopg2.errors.InsufficientPrivilege:
                 pass
-        admin(sql.SQL("GRANT SELECT, UPDATE ON pawl.lock TO {}").format(sql.Identifier(role)))
+        for right in "SELECT, UPDATE ON pawl.lock", "SELECT, INSERT, DELETE ON pawl.wait", "USAGE ON SEQUENCE pawl.ticket":
+            admin(sql.SQL("GRANT " + right + " TO {}").format(sql.Identifier(role)))
         trusted = Session(user=role, password=word)
         equal(trusted.fast, True)
         require(give(trusted, "w1", take(trusted, "w1").uid))
