@@ -51,14 +51,12 @@ struct hold {
         struct place *place;
         struct session *session; /* where it is asked for or held */
         uint64_t token;
-        int64_t sent_at;  /* of what granted it */
         int64_t tried_at; /* since when */
         uint8_t state;    /* enum claim_state */
         uint8_t failures; /* of giving it back */
-        bool known;
-        bool cancelled; /* when the answer is there */
-        bool sets;      /* its request sets the session's timeout */
-        bool lined;     /* it has stood in line */
+        bool cancelled;   /* when the answer is there */
+        bool sets;        /* its request sets the session's timeout */
+        bool lined;       /* it has stood in line */
 };
 
 struct session {
@@ -86,7 +84,6 @@ struct session {
         struct session *called_on;
         struct timer again;  /* call off again */
         struct hold *leaver; /* told when nothing is left */
-        uint64_t token;      /* granted while it was called off */
         uint32_t mode;
         uint32_t calls;   /* how often it was called off */
         bool waits;       /* wait is not answered */

@@ -25,7 +25,6 @@ static void hold_forget(struct hold *hold)
         session_leave(hold);
         list_remove(&hold->listed);
         place_leave(hold->place);
-        hold->known = false;
 }
 
 void hold_refuse(struct hold *hold, int code, const char *why)
@@ -318,7 +317,6 @@ void advisory_acquire(struct engine *engine, struct claim *claim)
         list_init(&hold->user);
         list_init(&hold->renewing);
         list_init(&hold->ask.listed);
-        hold->known = true;
         hold->tried_at = postgres_now(postgres);
         hold_start(hold);
 }

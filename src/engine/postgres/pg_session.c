@@ -132,8 +132,8 @@ static void rest_due(struct timer *timer)
                 return; /* it is set again when there is nothing left to do */
         if (now < rest_until(session)) {
                 rest_later(session);
-        } else if (now >= session->empty_since + REST_AFTER && session->advisory->count > 1) {
-                bury(session);
+        } else if (now >= session->empty_since + REST_AFTER && session_other(session->advisory, session)) {
+                bury(session); /* never the last that does not wait: it calls off */
         } else if (session->server_ttl != NEVER) {
                 session->resets = true;
                 session_renew(session);
@@ -213,8 +213,15 @@ static bool grow(struct advisory *advisory)
         return session != NULL;
 }
 
+/* One that connects already will do for one; and where there is none at all one is enough to begin with. */
 void sessions_grow(struct advisory *advisory, uint32_t wanted)
 {
+        bool any = false;
+
+        for (struct list *at = advisory->sessions.next; at != &advisory->sessions; at = at->next)
+                any = any || is_ready(session_at(at));
+        if (!any && wanted > 1)
+                wanted = 1;
         for (struct list *at = advisory->sessions.next; at != &advisory->sessions && wanted; at = at->next)
                 wanted -= !is_ready(session_at(at));
         while (wanted && grow(advisory))
@@ -559,6 +566,16 @@ static bool is_alone(const struct session *session)
         return session->listed.next == session->listed.prev;
 }
 
+static bool another_is_ready(const struct session *session)
+{
+        const struct advisory *advisory = session->advisory;
+
+        for (struct list *at = advisory->sessions.next; at != &advisory->sessions; at = at->next)
+                if (session_at(at) != session && is_ready(session_at(at)))
+                        return true;
+        return false;
+}
+
 static void up(struct wire *wire)
 {
         struct session *session = container_of(wire, struct session, wire);
@@ -573,7 +590,7 @@ static void up(struct wire *wire)
                           advisory->postgres->where, wire->version / 10000);
                 return;
         }
-        if (is_alone(session)) /* who knows what it connects to now */
+        if (!another_is_ready(session)) /* who knows what it is connected to now */
                 advisory->epoch++;
         advisory->ever = true;
         session->server_ttl = NEVER; /* pg_hello.c */
@@ -660,7 +677,7 @@ static void down(struct wire *wire, const struct pawl_why *why, bool was_ready)
                 return;
         slot_lost(session);
         lose_all(session);
-        if (!session_other(advisory, session))
+        if (!another_is_ready(session))
                 nobody_serves(advisory, wire, was_ready);
         if (!was_ready)
                 advisory->grow_at = advisory_now(advisory) + GROW_PAUSE;

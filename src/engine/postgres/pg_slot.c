@@ -73,7 +73,6 @@ void slot_begin(struct session *session, struct place *place, uint32_t mode, int
         place_use(place);
         session->place = place;
         session->mode = mode;
-        session->token = 0;
         list_append(&place->slots, &session->slot);
         place->standing[mode]++;
         session->waits = true;
@@ -201,10 +200,12 @@ static void call_off(struct session *session)
         session->call_off.write = write_call_off;
         session->call_off.answered = call_off_answered;
         session->calling_off = other && wire_ask(&other->wire, &session->call_off) == PAWL_OK;
-        if (session->calling_off)
+        if (session->calling_off) {
                 session->called_on = other;
-        else
-                again_in(session, CALL_AGAIN_AFTER);
+                return;
+        }
+        sessions_grow(session->advisory, 1);
+        again_in(session, CALL_AGAIN_AFTER);
 }
 
 void slot_call_off_again(struct timer *timer)

@@ -776,7 +776,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     clock bigint := next_token(0);
 BEGIN
-    IF (SELECT last_value FROM advisory_token) < clock - 1000000 THEN
+    IF (SELECT last_value FROM advisory_token) < clock - 100000 THEN
         ALTER SEQUENCE advisory_token CACHE 1;
         IF (SELECT last_value FROM advisory_token) < clock THEN
             PERFORM setval('advisory_token', clock);
