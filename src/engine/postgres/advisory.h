@@ -1,5 +1,4 @@
 /* advisory.h - ?mode=advisory: locks of the server's sessions, without rows. docs/decisions/0142 has the reasons.
- *
  *   pg_advisory.c  what the core asks for: acquire, cancel, renew, release
  *   pg_session.c   the sessions: how many, which one for what, what is left when one is lost
  *   pg_slot.c      sessions that wait in the server's queue, and how they are called off

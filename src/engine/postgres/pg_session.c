@@ -324,7 +324,7 @@ void session_has_set(struct session *session, bool done)
         session->server_ttl = done ? session->set_ttl : 0;
 }
 
-/* ---- giving back what nobody was told of ---------------------------------------------------------------------------- */
+/* ---- giving back what nobody was told of ------------------------------------------------------------------------- */
 
 int write_unlock(struct wire *wire, struct ask *ask, const struct place *place, uint32_t mode)
 {
@@ -372,7 +372,7 @@ void session_unlock(struct session *session, const struct place *place, uint32_t
         free(undo); /* the connection is being lost */
 }
 
-/* ---- renewing: one statement for all ------------------------------------------------------------------------------- */
+/* ---- renewing: one statement for all ----------------------------------------------------------------------------- */
 
 static int write_touch(struct ask *ask, struct wire *wire)
 {

@@ -131,10 +131,12 @@ SELECT 1
 -- name: advisory_set
 SELECT set_config('idle_session_timeout', $1, false)
 
--- pawl doctor: what this server, this database and this role are like, as names and values; NULL is not known. $1: the schema, which
--- the next statement finds. The settings are those that somebody set, for all or for this role: nothing of ours was said before.
+-- pawl doctor: what this server, this database and this role are like, as names and values; NULL is not known. $1: the
+-- schema, which the next statement finds. The settings are those that somebody set, for all or for this role: nothing of ours
+-- was said before.
 -- name: examine
-WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid, set_config('search_path', 'pg_catalog, ' || quote_ident($1), false)),
+WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid,
+                     set_config('search_path', 'pg_catalog, ' || quote_ident($1), false)),
 functions AS (SELECT p.oid FROM pg_proc AS p, home WHERE p.pronamespace = home.oid AND p.prosecdef),
 standbys AS (SELECT count(*) AS all, count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
                     count(*) FILTER (WHERE sync_state IS NULL) AS unknown FROM pg_stat_replication)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""doctor.py - `pawl doctor` and PostgreSQL servers, databases and roles that are set up wrongly on purpose: each finding is there,
-and gone when exactly the command was run that it prints."""
+"""doctor.py - `pawl doctor` and PostgreSQL servers, databases and roles that are set up wrongly on purpose: each finding is
+there, and gone when exactly the command was run that it prints."""
 from pg import *
 
 MODES = {}, {"mode": "advisory"}
@@ -22,8 +22,8 @@ def mended(url, severity, pattern):
     """It is found; then its command is run by the administrator, and it is not found again."""
     found = eventually(lambda: finding(url, pattern, severity), "not found: " + pattern)
     note(found["mend"])
-    done = subprocess.run(["sh", "-c", found["mend"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                          timeout=PATIENCE, env={**os.environ, "PGUSER": ADMINISTRATOR})
+    done = subprocess.run(["sh", "-c", found["mend"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, timeout=PATIENCE, env={**os.environ, "PGUSER": ADMINISTRATOR})
     equal(done.returncode, 0, found["mend"], done.stdout)
     eventually(lambda: not finding(url, pattern, severity), "it is said again: " + pattern)
 
@@ -170,9 +170,10 @@ def a_counter_that_may_not_be_used_matters_in_advisory_mode_only():
 def a_role_with_odd_letters_is_quoted():
     store = Postgres.one()
     name = 'odd "%d" $x; \'' % os.getpid()
+    quoted = '"%s"' % name.replace('"', '""')
     equal(warmed(store.url()).leave(), 0)
-    store('CREATE ROLE "%s" LOGIN' % name.replace('"', '""'))
-    at_end(lambda: (store('DROP OWNED BY "%s"' % name.replace('"', '""')), store('DROP ROLE "%s"' % name.replace('"', '""'))))
+    store("CREATE ROLE %s LOGIN" % quoted)
+    at_end(lambda: (store("DROP OWNED BY %s" % quoted), store("DROP ROLE %s" % quoted)))
     mended(store.url(user=encoded(name)), "danger", "may not use the schema pawl")
 
 
@@ -220,7 +221,7 @@ def a_standby_is_a_danger_and_one_that_is_not_waited_for_is_a_warning():
     primary("ALTER SYSTEM SET synchronous_standby_names = ''")
     primary("SELECT pg_reload_conf()")
     mended(store.url(primary), "warning", "a failover may forget")
-    require(not finding(store.url(primary, mode="advisory"), "failover", "warning"), "in advisory mode its holders hear of it")
+    require(not finding(store.url(primary, mode="advisory"), "failover", "warning"), "its holders hear of it")
 
 
 @test
@@ -242,7 +243,7 @@ class Pooled(Store):
     def answers(self, member):
         import psycopg2
         try:
-            psycopg2.connect(host="127.0.0.1", port=member.port, user="postgres", dbname="postgres", connect_timeout=5).close()
+            psycopg2.connect(host="127.0.0.1", port=member.port, user=ADMINISTRATOR, dbname="postgres").close()
             return True
         except psycopg2.Error:
             return False
