@@ -375,7 +375,7 @@ BEGIN
         END IF;
         token := 0;
         SELECT * INTO l FROM lock WHERE name = my_name;
-    ELSIF my_wait AND (NOT l.crowded OR ticket <= l.served) THEN
+    ELSIF my_wait AND (NOT l.crowded OR my_ticket > 0) THEN -- who comes back makes the row a new one: see hand in statements.sql
         UPDATE lock SET crowded = true, served = least(served, ticket - 1) WHERE name = my_name;
     END IF;
     seen := l.token;
@@ -416,10 +416,12 @@ BEGIN
     ticket := nextval('ticket');
     INSERT INTO wait VALUES (my_name, ticket, my_uid, my_client, my_owner, my_note, my_mode, my_max_holders, my_ttl, my_delay,
                              my_age, my_detached, clock_timestamp(), clock_timestamp());
-    IF NOT others THEN
+    IF others THEN
+        look := look_in(over_at, ticket - (SELECT ticket FROM wait WHERE name = my_name AND ticket > last ORDER BY ticket LIMIT 1));
+    ELSE
         UPDATE lock SET crowded = true WHERE name = my_name;
+        look := look_in(over_at, 0);
     END IF;
-    look := look_in(over_at, ticket - last);
 END
 $$;
 

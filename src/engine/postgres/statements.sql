@@ -34,11 +34,12 @@ UPDATE lock SET past = ROW(uid, token, owner, note, since, clock_timestamp(), 1,
 WHERE name = $1 AND uid = $2 AND NOT crowded AND expires_at > clock_timestamp() RETURNING token
 
 -- The same where there is a queue: to its first, if that one waits for all of it and his client is there. What the statement sees of
--- the queue may be older than the row that it locks: then no row comes back, and release() looks again.
+-- the queue may be older than the row that it locks: then the row has moved (place), no row comes back, and release() looks again.
 -- name: hand
-WITH l AS MATERIALIZED (SELECT served FROM lock WHERE name = $1 AND uid = $2 AND crowded AND expires_at > clock_timestamp()
-                        FOR UPDATE),
-     w AS (DELETE FROM wait WHERE name = $1 AND mode = 0 AND (client = $3 OR lives(client)) AND ticket = (
+WITH l AS MATERIALIZED (SELECT served, ctid AS place FROM lock
+                        WHERE name = $1 AND uid = $2 AND crowded AND expires_at > clock_timestamp() FOR UPDATE),
+     w AS (DELETE FROM wait WHERE name = $1 AND mode = 0 AND (client = $3 OR lives(client))
+           AND (SELECT place FROM l) = (SELECT s.ctid FROM lock AS s WHERE s.name = $1) AND ticket = (
                SELECT f.ticket FROM wait AS f WHERE f.name = $1 AND f.ticket > (SELECT served FROM l) ORDER BY f.ticket LIMIT 1)
            RETURNING *, CASE WHEN clock_timestamp() - asked_at > ttl * interval '1 ms' / 6
                              THEN least(ttl, greatest(500, ttl / 10)) ELSE ttl END AS lease)

@@ -184,7 +184,8 @@ class Entry:
 def statement(name):
     """With the parameters as this driver wants them."""
     types = {"acquire": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint", 13: "bigint"}, "take": {2: "uuid"},
-             "give": {2: "uuid"}, "release": {2: "uuid"}, "cancel": {2: "uuid"}, "adopt": {2: "uuid"}}
+             "give": {2: "uuid"}, "release": {2: "uuid"}, "cancel": {2: "uuid"}, "adopt": {2: "uuid"}, "hand": {2: "uuid"},
+             "line_up": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint"}}
     casts = types.get(name, {})
 
     def parameter(found):
@@ -206,6 +207,18 @@ def take(session, name, uid=None, ttl=10000):
 
 def give(session, name, uid):
     return bool(session(statement("give"), name, uid))
+
+
+def line_up(session, name, mode=0, ttl=10000):
+    uid = new_uid()
+    rows = session(statement("line_up"), name, uid, session.client, "somebody", "a note", mode, 0, ttl, 0, 0, False)
+    return Claim(uid, *rows[0])
+
+
+def hand(session, name, uid):
+    """Who has it now, with which token and for how long; None if it is not as simple as that."""
+    rows = session(statement("hand"), name, uid, session.client)
+    return rows[0][:3] if rows else None
 
 
 tests = []
@@ -1022,6 +1035,78 @@ def a_session_has_one_life_and_an_id_of_its_own():
     one.close()
     eventually(lambda: two("SELECT lives(%s)", one.client) == [(False,)])
     equal(two("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"), [(1,)])
+
+
+# ---- the short ways where there is a queue ----------------------------------------------------------------------------------
+
+@test
+def the_short_ways_of_a_queue_keep_its_order_and_its_tokens():
+    one, two, three = Session(), Session(), Session()
+    held = line_up(one, "q1")
+    require(held.token > 0, "free, and not taken")
+    first, second, third = line_up(two, "q1"), line_up(one, "q1"), line_up(three, "q1")
+    equal([claim.token for claim in (first, second, third)], [0, 0, 0])
+    require(0 < first.ticket < second.ticket < third.ticket)
+    equal(first.seen, held.token)
+    require(0 < first.look <= 10000 and 0 < second.look, first.look)
+    equal(one.waiters("q1"), [first.uid, second.uid, third.uid])
+    uid, token, lease = hand(one, "q1", held.uid)
+    equal((uid, lease), (first.uid, 10000))
+    equal(two.told("granted", first.uid), [token, lease])
+    uid, next_token, lease = hand(two, "q1", first.uid)
+    equal(uid, second.uid)
+    require(held.token < token < next_token)
+    equal(hand(two, "q1", first.uid), None)
+    equal(hand(one, "q1", second.uid)[0], third.uid)
+    equal(hand(three, "q1", third.uid), None)
+    equal(three.release("q1", third.uid), (1, []))
+    equal([past.token for past in one.show("q1") if past.role == 3][1:], [next_token, token, held.token])
+
+
+@test
+def what_is_not_simple_is_not_handed_over_by_one_statement():
+    one, two = Session(), Session()
+    held = one.hold("q2")
+    shared = line_up(two, "q2", mode=1)
+    equal(hand(one, "q2", held.uid), None)
+    equal(one.release("q2", held.uid)[0], 1)
+    two.told("granted", shared.uid)
+    gone = Session()
+    held = one.hold("q3")
+    dead, alive = line_up(gone, "q3"), line_up(two, "q3")
+    gone.close()
+    eventually(lambda: one("SELECT lives(%s)", gone.client) == [(False,)])
+    equal(hand(one, "q3", held.uid), None)
+    equal(one.waiters("q3"), [dead.uid, alive.uid])
+    equal(one.release("q3", held.uid)[0], 1)
+    two.told("granted", alive.uid)
+    one.age("q3", 1)
+    line_up(one, "q3")
+    equal(hand(two, "q3", alive.uid), None)
+
+
+@test
+def who_comes_back_while_the_lock_is_handed_over_keeps_its_turn():
+    one, two, three = Session(), Session(), Session()
+    held = one.hold("q4")
+    first, second, third = two.acquire("q4"), three.acquire("q4"), three.acquire("q4")
+    for served in first.ticket, first.ticket - 1:
+        one("DELETE FROM wait WHERE uid = %s", first.uid)
+        one("UPDATE lock SET served = %s WHERE name = 'q4'", served)
+        two.connection.autocommit = False
+        equal(two.acquire("q4", uid=first.uid, ticket=first.ticket).ticket, first.ticket)
+        handed = []
+        handing = threading.Thread(target=lambda: handed.append(hand(one, "q4", held.uid)))
+        handing.start()
+        eventually(lambda: three("SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'", one.pid)
+                   == [(1,)])
+        two.connection.commit()
+        two.connection.autocommit = True
+        handing.join(PATIENCE)
+        equal(handed, [None])
+        equal(three.waiters("q4"), [first.uid, second.uid, third.uid])
+    equal(one.release("q4", held.uid)[0], 1)
+    two.told("granted", first.uid)
 
 
 # ---- advisory ------------------------------------------------------------------------------------------------------------
