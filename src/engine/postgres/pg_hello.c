@@ -10,8 +10,7 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* The index-th of a list with commas, or the only one there is. *length 0: empty, or there is none. */
-static const char *item_of(const char *list, uint32_t index, size_t *length)
+const char *item_of(const char *list, uint32_t index, size_t *length)
 {
         bool only = list && !strchr(list, ',');
 
@@ -59,6 +58,7 @@ static bool add_address(struct wire *wire, const char *address)
         const char *host = item_of(pq_params_get(&wire->postgres->params, "host"), wire->resolved, &length);
 
         snprintf(port, sizeof(port), "%u", port_of(wire, wire->resolved));
+        wire->found++;
         return append(&wire->hosts, host, length, first) && append(&wire->addresses, address, strlen(address), first) &&
                append(&wire->ports, port, strlen(port), first);
 }
@@ -152,21 +152,38 @@ static void resolve_next(struct wire *wire)
         }
 }
 
+/* What is an address already, for all hosts or for none. */
+static bool take_addresses(struct wire *wire, const char *addresses)
+{
+        const struct pq_params *params = &wire->postgres->params;
+        const char *hosts = pq_params_get(params, "host");
+        const char *ports = pq_params_get(params, "port");
+
+        wire->hosts = strdup(hosts ? hosts : addresses);
+        wire->addresses = strdup(addresses);
+        wire->ports = strdup(ports ? ports : "");
+        wire->found = 1;
+        for (const char *at = addresses; (at = strchr(at, ',')) != NULL; at++)
+                wire->found++;
+        return wire->hosts && wire->addresses && wire->ports;
+}
+
 void hello_resolve(struct wire *wire)
 {
         const struct pq_params *params = &wire->postgres->params;
+        const char *addresses = pq_params_get(params, "hostaddr");
 
         free(wire->hosts);
         free(wire->addresses);
         free(wire->ports);
         wire->hosts = wire->addresses = wire->ports = NULL;
-        wire->resolved = 0;
-        if (!pq_params_get(params, "host") || pq_params_get(params, "hostaddr")) {
-                if (wire_connect(wire) != PAWL_OK)
-                        wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+        wire->resolved = wire->found = wire->tried = 0;
+        if (pq_params_get(params, "host") && !addresses) {
+                resolve_next(wire);
                 return;
         }
-        resolve_next(wire);
+        if ((addresses && !take_addresses(wire, addresses)) || wire_connect(wire) != PAWL_OK)
+                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
 }
 
 /* ---- the schema -------------------------------------------------------------------------------------------------- */

@@ -64,13 +64,22 @@ static int read_where(struct postgres *postgres, struct pawl_why *why)
         const char *hosts = pq_params_get(&postgres->params, "host");
         const char *ports = pq_params_get(&postgres->params, "port");
         const char *database = pq_params_get(&postgres->params, "dbname");
+        size_t size = 0;
+        FILE *out = open_memstream(&postgres->where, &size);
+        uint32_t index = 0;
 
-        if (asprintf(&postgres->where, "%s%s%s/%s", hosts ? hosts : "postgres", ports ? ":" : "", ports ? ports : "",
-                     database ? database : "") < 0) {
-                postgres->where = NULL;
+        if (!out)
                 return no_memory(why);
+        for (const char *host = hosts ? hosts : ""; host;
+             host = strchr(host, ',') ? strchr(host, ',') + 1 : NULL, index++) {
+                size_t length;
+                const char *port = item_of(ports, index, &length);
+
+                fprintf(out, "%s%.*s%s%.*s", index ? "," : "", (int)strcspn(host, ","), host, length ? ":" : "",
+                        (int)length, length ? port : "");
         }
-        return PAWL_OK;
+        fprintf(out, "/%s", database ? database : "");
+        return fclose(out) == 0 ? PAWL_OK : no_memory(why);
 }
 
 static int read_pooler(struct postgres *postgres, const struct url *url, struct pawl_why *why)

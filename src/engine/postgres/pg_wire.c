@@ -96,6 +96,8 @@ static void watch_time(struct wire *wire)
         loop_set(loop_of(wire), &wire->limit, first->sent_at + wire->postgres->timeout); /* moving: cannot fail */
 }
 
+static void connect_late(struct wire *wire);
+
 /* The timer is not moved with each request: it fires, finds that all is well, and goes on from there. */
 static void limit_reached(struct timer *timer)
 {
@@ -107,8 +109,7 @@ static void limit_reached(struct timer *timer)
         if (wire->state == DOWN || is_failing(wire))
                 return;
         if (wire->state < GREETING || wire->state == INSTALLING) {
-                wire_fail(wire, PAWL_UNREACHABLE, "%s: no connection within %lld ms", wire->postgres->where,
-                          (long long)(wire->postgres->timeout / MS));
+                connect_late(wire);
                 return;
         }
         if (list_empty(&wire->asked) || wire->patient)
@@ -402,6 +403,49 @@ static void follow_socket(struct wire *wire, uint32_t events)
                 wire_fail(wire, PAWL_SYSTEM, "%s: the connection cannot be watched", wire->postgres->where);
 }
 
+static void drop_socket(struct wire *wire)
+{
+        expect(wire, false);
+        if (wire->watched)
+                loop_unwatch(loop_of(wire), &wire->watch);
+        wire->watched = false;
+        PQfinish(wire->conn);
+        wire->conn = NULL;
+}
+
+/* This address came to nothing: to the next, if there is one and time is left. What the last one said is told. */
+static void connect_next(struct wire *wire, const struct pawl_why *why)
+{
+        if (wire->tried >= wire->found || loop_now(loop_of(wire)) >= wire->until) {
+                wire_fail(wire, why->code, "%s", why->text);
+                return;
+        }
+        drop_socket(wire);
+        if (wire_connect(wire) != PAWL_OK)
+                wire_fail(wire, PAWL_NO_MEMORY, "%s: no memory", wire->postgres->where);
+}
+
+static void connect_failed(struct wire *wire)
+{
+        struct pawl_why why;
+
+        wire->met = wire->met || PQbackendPID(wire->conn) != 0 || PQserverVersion(wire->conn) != 0;
+        error_of_connection(wire->postgres, wire->conn, &why);
+        connect_next(wire, &why);
+}
+
+static void connect_late(struct wire *wire)
+{
+        struct pawl_why why;
+
+        why_set(&why, PAWL_UNREACHABLE, "%s: no connection within %lld ms", wire->postgres->where,
+                (long long)(wire->postgres->timeout / MS));
+        if (wire->state == CONNECTING)
+                connect_next(wire, &why);
+        else
+                wire_fail(wire, why.code, "%s", why.text);
+}
+
 static void connect_on(struct wire *wire)
 {
         switch (PQconnectPoll(wire->conn)) {
@@ -417,8 +461,7 @@ static void connect_on(struct wire *wire)
                         connected(wire);
                 break;
         default:
-                wire->met = PQbackendPID(wire->conn) != 0 || PQserverVersion(wire->conn) != 0;
-                connection_lost(wire);
+                connect_failed(wire);
         }
 }
 
@@ -438,10 +481,24 @@ static void ready(struct watch *watch, uint32_t events)
                 take(wire);
 }
 
-/* host, hostaddr and port stand in the wire's own texts: see pg_hello.c. */
-int wire_connect(struct wire *wire)
+/* libpq would try one address after the other itself, but without a time limit for each: a server that says nothing would
+ * stand in the way of those behind it. */
+struct address {
+        char *host, *address, *port;
+};
+
+static bool copy_item(const char *list, uint32_t index, char **item)
 {
-        const struct pq_params *params = &wire->postgres->params;
+        size_t length;
+        const char *found = item_of(list, index, &length);
+
+        *item = strndup(found ? found : "", length);
+        return *item != NULL;
+}
+
+static PGconn *start(const struct pq_params *params, const struct address *to)
+{
+        const char *const own[][2] = {{"host", to->host}, {"hostaddr", to->address}, {"port", to->port}};
         const char *keywords[PQ_PARAMS_MAX + 4];
         const char *values[PQ_PARAMS_MAX + 4];
         uint32_t count = 0;
@@ -449,29 +506,40 @@ int wire_connect(struct wire *wire)
         for (uint32_t i = 0; i < params->count; i++) {
                 const char *keyword = params->keywords[i];
 
-                if (wire->hosts &&
-                    (!strcmp(keyword, "host") || !strcmp(keyword, "hostaddr") || !strcmp(keyword, "port")))
+                if (to->host && (!strcmp(keyword, "host") || !strcmp(keyword, "hostaddr") || !strcmp(keyword, "port")))
                         continue;
                 keywords[count] = keyword;
                 values[count++] = params->values[i];
         }
-        if (wire->hosts) {
-                const char *const more[][2] = {
-                        {"host", wire->hosts}, {"hostaddr", wire->addresses}, {"port", wire->ports}};
-
-                for (size_t i = 0; i < 3; i++) {
-                        keywords[count] = more[i][0];
-                        values[count++] = more[i][1];
-                }
+        for (size_t i = 0; to->host && i < 3; i++) {
+                keywords[count] = own[i][0];
+                values[count++] = own[i][1];
         }
         keywords[count] = values[count] = NULL;
-        wire->conn = PQconnectStartParams(keywords, values, 0);
+        return PQconnectStartParams(keywords, values, 0);
+}
+
+int wire_connect(struct wire *wire)
+{
+        struct loop *loop = loop_of(wire);
+        struct address to = {0};
+        uint32_t left = wire->found > wire->tried ? wire->found - wire->tried : 1;
+        bool enough = !wire->hosts || (copy_item(wire->hosts, wire->tried, &to.host) &&
+                                       copy_item(wire->addresses, wire->tried, &to.address) &&
+                                       copy_item(wire->ports, wire->tried, &to.port));
+
+        wire->conn = enough ? start(&wire->postgres->params, &to) : NULL;
+        free(to.host);
+        free(to.address);
+        free(to.port);
         if (!wire->conn)
                 return PAWL_NO_MEMORY;
+        wire->tried++;
         PQsetNoticeReceiver(wire->conn, keep_quiet, NULL);
         wire->state = CONNECTING;
+        loop_set(loop, &wire->limit, loop_now(loop) + (wire->until - loop_now(loop)) / left);
         if (PQstatus(wire->conn) == CONNECTION_BAD)
-                connection_lost(wire);
+                connect_failed(wire);
         else
                 follow_socket(wire, EPOLLOUT);
         return PAWL_OK;
@@ -504,14 +572,9 @@ void wire_fail(struct wire *wire, int code, const char *format, ...)
 
 static void drop_connection(struct wire *wire)
 {
-        expect(wire, false);
-        if (wire->watched)
-                loop_unwatch(loop_of(wire), &wire->watch);
-        wire->watched = false;
+        drop_socket(wire);
         lookup_close(wire->lookup);
         wire->lookup = NULL;
-        PQfinish(wire->conn);
-        wire->conn = NULL;
         wire->state = DOWN;
 }
 
@@ -563,7 +626,8 @@ static void connect_now(struct wire *wire)
         wire->state = RESOLVING;
         loop_random(loop, &wire->session, sizeof(wire->session));
         wire->session = (wire->session & INT64_MAX) | 1;
-        loop_set(loop, &wire->limit, loop_now(loop) + wire->postgres->timeout);
+        wire->until = loop_now(loop) + wire->postgres->timeout;
+        loop_set(loop, &wire->limit, wire->until);
         hello_resolve(wire);
 }
 

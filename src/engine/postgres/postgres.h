@@ -90,7 +90,10 @@ struct wire {
         struct net_lookup *lookup;
         char *hosts, *addresses, *ports; /* one of each for every address that was found; NULL: as in the URL */
         uint32_t resolved;               /* hosts of the URL */
+        uint32_t found;                  /* addresses */
+        uint32_t tried;                  /* of them, in this attempt */
         struct ask hello;
+        int64_t until;     /* of the attempt to connect */
         int64_t lost_at;   /* when the last one that was ready was lost */
         uint64_t session;  /* this connection's id: fresh and random each time */
         uint64_t prepared; /* a bit for each statement */
@@ -135,7 +138,10 @@ void hello_resolve(struct wire *wire);
 void hello_begin(struct wire *wire);
 void hello_installed(struct wire *wire, const PGresult *result);
 void wire_flush(struct wire *wire);
-int wire_connect(struct wire *wire); /* the addresses are known */
+/* The addresses are known: to the next of them, each for its part of the time. PAWL_OK, or PAWL_NO_MEMORY. */
+int wire_connect(struct wire *wire);
+/* The index-th of a list with commas, or the only one there is. *length 0: empty, or there is none. */
+const char *item_of(const char *list, uint32_t index, size_t *length);
 void wire_be_ready(struct wire *wire);
 
 /* pg_error.c: a PAWL_ code and a sentence. */

@@ -340,6 +340,21 @@ def tables_that_are_dropped_under_a_holder_are_a_lock_that_is_lost_and_a_sentenc
     require(answer.code in (BUSY, TIMEOUT) or len(answer.text) > 15, show(answer.code), answer.text)
 
 
+@test
+def a_host_that_says_nothing_does_not_stand_before_the_next():
+    store = Postgres.one()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)  # the kernel takes the connection, and nobody else does
+        url = store.url("127.0.0.1:%d" % silent.getsockname()[1], store.members[0].where, timeout="4s")
+        peer = Peer(url)
+        got = peer.acquire("a")
+        equal(got.code, OK, got.text)
+        equal(peer.release(), OK)
+    nothing_is_left(store)
+
+
+
 add(Postgres.one, (a_client_cut_off_from_all_servers_loses_its_lock_at_its_deadline_and_not_after_another_has_it,
                    a_waiter_that_stood_still_while_it_became_the_holder_and_lost_it_is_told_the_truth,
                    a_server_that_stands_still_for_longer_than_the_session_costs_the_lock_at_the_deadline_and_nothing_else,
