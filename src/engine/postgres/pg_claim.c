@@ -49,6 +49,7 @@ void claim_know(struct postgres *postgres, struct claim *claim)
         part->postgres = postgres;
         list_init(&part->listed);
         list_init(&part->ask.listed);
+        part->order = ++postgres->orders;
         table_add(&postgres->claims, &part->link, uid_hash(claim->uid));
         part->known = true;
         postgres->known++;
@@ -152,12 +153,18 @@ void claim_asked(struct part *part)
 
 /* ---- parked: to be asked when there is a connection -------------------------------------------------------------- */
 
+/* In the order in which they were first asked for, whatever became of it: most come in that order. */
 void claim_park(struct part *part, enum claim_state want)
 {
+        struct list *after;
+
         part->state = PARKED;
         part->want = (uint8_t)want;
         list_remove(&part->listed);
-        list_append(&part->postgres->parked, &part->listed);
+        after = part->postgres->parked.prev;
+        while (after != &part->postgres->parked && container_of(after, struct part, listed)->order > part->order)
+                after = after->prev;
+        list_append(after->next, &part->listed); /* before the next one */
         wire_want(&part->postgres->wire);
 }
 

@@ -34,12 +34,21 @@ void value_text(struct values *values, const char *text)
         value_add(values, text, 0, 0);
 }
 
+/* By hand: several of them go with each request, and printf takes longer than all the rest of writing it. */
 void value_number(struct values *values, int64_t number)
 {
         char *room = values->number[values->count];
+        char *at = room + sizeof(values->number[0]) - 1;
+        uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
 
-        snprintf(room, sizeof(values->number[0]), "%lld", (long long)number);
-        value_add(values, room, 0, 0);
+        *at = '\0';
+        do {
+                *--at = (char)('0' + left % 10);
+                left /= 10;
+        } while (left > 0);
+        if (number < 0)
+                *--at = '-';
+        value_add(values, at, 0, 0);
 }
 
 void value_bool(struct values *values, bool yes)
@@ -86,14 +95,19 @@ int64_t row_number(const PGresult *rows, int row, int column)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
+/* When the first of those asked is overdue. A long line of requests that moves is not. */
+static int64_t due_at(const struct wire *wire)
+{
+        const struct ask *first = list_first(&wire->asked, struct ask, listed);
+
+        return (first->sent_at > wire->heard_at ? first->sent_at : wire->heard_at) + wire->postgres->timeout;
+}
+
 static void watch_time(struct wire *wire)
 {
-        const struct ask *first;
-
         if (wire->limit.at != NEVER || list_empty(&wire->asked) || wire->patient)
                 return;
-        first = list_first(&wire->asked, struct ask, listed);
-        loop_set(loop_of(wire), &wire->limit, first->sent_at + wire->postgres->timeout); /* moving: cannot fail */
+        loop_set(loop_of(wire), &wire->limit, due_at(wire)); /* moving: cannot fail */
 }
 
 static void connect_late(struct wire *wire);
@@ -103,7 +117,6 @@ static void limit_reached(struct timer *timer)
 {
         struct wire *wire = container_of(timer, struct wire, limit);
         struct loop *loop = loop_of(wire);
-        const struct ask *first;
 
         loop_set(loop, timer, NEVER); /* at once, while the heap still has the room it left: cannot fail */
         if (wire->state == DOWN || is_failing(wire))
@@ -114,8 +127,7 @@ static void limit_reached(struct timer *timer)
         }
         if (list_empty(&wire->asked) || wire->patient)
                 return;
-        first = list_first(&wire->asked, struct ask, listed);
-        if (loop_now(loop) < first->sent_at + wire->postgres->timeout)
+        if (loop_now(loop) < due_at(wire))
                 watch_time(wire);
         else
                 wire_fail(wire, PAWL_UNREACHABLE, "%s: no answer for %lld ms", wire->postgres->where,
@@ -168,12 +180,11 @@ void wire_flush(struct wire *wire)
 /* The first statement is not prepared: where a pooler stands in between, its name may be taken by another client's. */
 static bool send_statement(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values)
 {
-        char name[16];
+        const char *name = sql_name[sql];
 
         if (sql == SQL_SETTINGS)
                 return PQsendQueryParams(wire->conn, sql_text[sql], values->count, NULL, values->value, values->length,
                                          values->format, 0);
-        snprintf(name, sizeof(name), "p%d", (int)sql);
         ask->prepares = !(wire->prepared & UINT64_C(1) << sql);
         return (!ask->prepares || PQsendPrepare(wire->conn, name, sql_text[sql], 0, NULL)) &&
                PQsendQueryPrepared(wire->conn, name, values->count, values->value, values->length, values->format, 0);
@@ -325,6 +336,8 @@ static void take(struct wire *wire)
                 connection_lost(wire);
                 return;
         }
+        if (!list_empty(&wire->asked))
+                wire->heard_at = loop_now(loop_of(wire));
         take_installation(wire);
         while (!is_failing(wire) && !list_empty(&wire->asked) && !PQisBusy(wire->conn)) {
                 PGresult *result = PQgetResult(wire->conn);

@@ -94,6 +94,7 @@ struct wire {
         uint32_t tried;                  /* of them, in this attempt */
         struct ask hello;
         int64_t until;     /* of the attempt to connect */
+        int64_t heard_at;  /* when the last answer came: what waits behind others is not overdue */
         int64_t lost_at;   /* when the last one that was ready was lost */
         uint64_t session;  /* this connection's id: fresh and random each time */
         uint64_t prepared; /* a bit for each statement */
@@ -177,6 +178,7 @@ struct part {
         struct claim *claim;
         struct postgres *postgres;
         uint64_t token;
+        uint64_t order; /* of being asked for: those that are asked again are, in this order */
         union {
                 struct { /* until it is held */
                         struct waitlist *waitlist;
@@ -237,6 +239,7 @@ struct postgres {
         struct table claims;
         struct table waitlists;
         size_t known; /* claims */
+        uint64_t orders;
         /* By the name's hash. Short statements under way: none that comes later may overtake them. Names that had a
          * queue when they were last asked for: the short statement would be a round trip for nothing. */
         uint32_t taking[NAME_HASHES];

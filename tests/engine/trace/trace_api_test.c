@@ -92,8 +92,8 @@ TEST(a_trace_of_a_trace_is_still_a_lock)
 
 TEST(an_engine_that_is_not_there_is_refused_with_a_sentence)
 {
-        static const char *const urls[] = {"postgres://localhost", "trace+postgres://localhost", "gopher://x",
-                                           "trace+:", "trace+trace+postgres://h"};
+        static const char *const urls[] = {"nats://localhost", "trace+nats://localhost", "gopher://x",
+                                           "trace+:", "trace+trace+nats://h"};
 
         for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
                 struct pawl_why why = {0};

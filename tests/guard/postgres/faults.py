@@ -371,7 +371,7 @@ def standby_of(server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    arguments = [words[0], "-D", place, "-p", str(port), *words[words.index("-c"):]]
+    arguments = [words[0], "-D", place, "-p", str(port)]
     child = subprocess.Popen([*user, *arguments], cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, start_new_session=True)
 
