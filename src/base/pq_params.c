@@ -250,7 +250,8 @@ static int take_hosts(struct pq_params *params, const struct url *url, struct pa
         return code == PAWL_OK ? set_default(params, "port", "5432", why) : code;
 }
 
-/* hostaddr decides where it is connected to, if it is said. */
+/* hostaddr decides where it is connected to, if it is said. An entry that is empty, the last one too, leaves it to host:
+ * that may be anywhere. */
 static bool any_remote(const struct pq_params *params)
 {
         const char *at = pq_params_get(params, "hostaddr");
@@ -258,13 +259,13 @@ static bool any_remote(const struct pq_params *params)
 
         if (!at)
                 at = pq_params_get(params, "host");
-        while (*at && !remote) {
+        while (at && !remote) {
                 size_t size = strcspn(at, ",");
                 char host[256];
 
                 snprintf(host, sizeof(host), "%.*s", size < sizeof(host) ? (int)size : 0, at);
                 remote = !*host || !pq_host_is_here(host);
-                at += size + (at[size] == ',');
+                at = at[size] ? at + size + 1 : NULL;
         }
         return remote;
 }

@@ -3,26 +3,7 @@
 
 #include "base/url.h"
 #include "fuzz.h"
-
-/* passfile= opens files, which a fuzzer should not: not even with its letters encoded. */
-static int opens_a_file(const char *text)
-{
-        char decoded[8192];
-        size_t used = 0;
-
-        for (; *text && used < sizeof(decoded) - 1; text++) {
-                unsigned value;
-
-                if (*text == '%' && sscanf(text + 1, "%2x", &value) == 1 && text[1] && text[2]) {
-                        decoded[used++] = (char)value;
-                        text += 2;
-                } else {
-                        decoded[used++] = *text;
-                }
-        }
-        decoded[used] = 0;
-        return memmem(decoded, used, "passfile", 8) != NULL;
-}
+#include "passfile.h"
 
 static void check_sentence(const struct pawl_why *why, int code)
 {

@@ -156,6 +156,8 @@ TEST(another_machine_must_prove_who_it_is_unless_the_url_says_otherwise)
                                             "postgres://[fe80::1]/d",
                                             "postgres:///d?host=db",
                                             "postgres://localhost/d?hostaddr=10.0.0.1",
+                                            "postgres://db,localhost/d?hostaddr=,127.0.0.1",
+                                            "postgres://localhost,db/d?hostaddr=127.0.0.1,",
                                             NULL};
         static const char *const here[] = {"postgres://localhost/d", "postgres://127.0.0.1/d", "postgres://127.3.2.1/d",
                                            "postgres://[::1]/d",     "postgres:///d",          NULL};
