@@ -32,7 +32,7 @@ static bool parse(const char *text, uint64_t uid[2], int64_t *ttl, char *name)
         if (text[36] < '1' || text[36] > '9')
                 return false;
         *ttl = strtoll(text + 36, &end, 10);
-        if (*end != '.' || end - (text + 36) > 13)
+        if (*end != '.' || end - (text + 36) > 12) /* in ns it must be a number as well */
                 return false;
         *ttl *= MS;
         return base64_decode(end + 1, name, PAWL_NAME_MAX);
@@ -61,6 +61,14 @@ static int write_adopt(struct ask *ask, struct wire *wire)
         return wire_send(wire, ask, SQL_ADOPT, &values);
 }
 
+/* Of a lease there is never more left than it has. */
+static int64_t remaining(int64_t ms, int64_t ttl)
+{
+        if (ms < 0)
+                return 0;
+        return ms < ttl / MS ? ms * MS : ttl;
+}
+
 /* How much is left of it is counted from before it was asked for. */
 static void adopt_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
@@ -71,12 +79,13 @@ static void adopt_answered(struct ask *ask, const PGresult *rows, const struct p
                 claim_park(part, ADOPTING);
         } else if (why) {
                 claim_refuse(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
-        } else if (PQntuples(rows) != 1 || row_number(rows, 0, 2) != part->claim->ttl / MS) {
+        } else if (PQntuples(rows) != 1 || row_number(rows, 0, 0) <= 0 ||
+                   row_number(rows, 0, 2) != part->claim->ttl / MS) {
                 claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
         } else if (part->cancelled) {
                 claim_refuse(part, PAWL_CANCELLED, NULL);
         } else {
-                left = row_number(rows, 0, 1) * MS;
+                left = remaining(row_number(rows, 0, 1), part->claim->ttl);
                 part->claim->mode = (uint32_t)row_number(rows, 0, 3);
                 claim_told(part, (uint64_t)row_number(rows, 0, 0), ask->sent_at + left - part->claim->ttl);
         }

@@ -136,7 +136,9 @@ void grant_told(struct postgres *postgres, const uint64_t uid[2], uint64_t token
 {
         struct part *part = claim_find(postgres, uid);
 
-        if (!part || token == 0 || lease_ms <= 0) /* given up: what cleans up after it is on its way */
+        if (!part) /* given up: what cleans up after it is on its way */
+                return;
+        if (token == 0 || token > INT64_MAX || lease_ms <= 0) /* no grant is like that */
                 return;
         if (part->state == WAITING) {
                 wait_granted(part, token, lease_ms);

@@ -77,7 +77,7 @@ bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
         char digits[33];
         size_t count = 0;
 
-        for (; *text; text++) {
+        for (; text && *text; text++) {
                 if (*text == '-')
                         continue;
                 if (count == 32)
@@ -90,7 +90,9 @@ bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
 
 int64_t row_number(const PGresult *rows, int row, int column)
 {
-        return strtoll(PQgetvalue(rows, row, column), NULL, 10);
+        const char *text = PQgetvalue(rows, row, column);
+
+        return text ? strtoll(text, NULL, 10) : 0;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

@@ -58,9 +58,10 @@ struct values {
 void value_text(struct values *values, const char *text);
 void value_number(struct values *values, int64_t number);
 void value_bool(struct values *values, bool yes);
-void value_uid(struct values *values, const uint64_t uid[2]);             /* 16 bytes, as a uuid */
-bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]); /* from text */
-int64_t row_number(const PGresult *rows, int row, int column);            /* 0 for NULL */
+void value_uid(struct values *values, const uint64_t uid[2]); /* 16 bytes, as a uuid */
+/* From text. False, and 0, for what is none, for NULL and for a column that is not there. */
+bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]);
+int64_t row_number(const PGresult *rows, int row, int column);
 
 /*   DOWN --> RESOLVING --> CONNECTING --> GREETING --> ENTERING --> READY
  *                                            |   ^        |

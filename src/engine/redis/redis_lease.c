@@ -74,7 +74,7 @@ static bool parse(const char *text, uint64_t uid[2], int64_t *ttl, char *name)
         if (text[36] < '1' || text[36] > '9')
                 return false;
         *ttl = strtoll(text + 36, &end, 10);
-        if (*end != '.' || end - (text + 36) > 15)
+        if (*end != '.' || end - (text + 36) > 12) /* in ns it must be a number as well */
                 return false;
         *ttl *= MS;
         return decode(end + 1, name);
