@@ -123,9 +123,15 @@ CREATE OR REPLACE FUNCTION next_token(last bigint) RETURNS bigint LANGUAGE sql V
     SELECT greatest(last + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
 $$;
 
+-- The key of the advisory lock that a client's connection holds. Everybody sees it in pg_locks, whatever his rights; it must not
+-- lead back to the client's number, which is the name of its channel: who has that hears what is told there, and may tell.
+CREATE OR REPLACE FUNCTION life_of(client bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(encode(sha256(int8send(client)), 'hex'), 0)
+$$;
+
 -- Is the connection of this client there? It holds an advisory lock for its life.
 CREATE OR REPLACE FUNCTION lives(client bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN pg_try_advisory_lock_shared(client) THEN NOT pg_advisory_unlock_shared(client) ELSE true END
+    SELECT CASE WHEN pg_try_advisory_lock_shared(life_of(client)) THEN NOT pg_advisory_unlock_shared(life_of(client)) ELSE true END
 $$;
 
 -- Always true: an assignment costs less than a statement.
@@ -734,12 +740,12 @@ $$;
 
 CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 
--- A connection begins: it listens, and holds what shows that it lives. client: fresh and random for each. fast: it may use
--- the short statements instead of functions. With the caller's own rights.
+-- A connection begins: it listens, and holds what shows that it lives. client: fresh and random for each, and nobody else's to
+-- know. fast: it may use the short statements instead of functions. With the caller's own rights.
 CREATE OR REPLACE FUNCTION enter(my_client bigint, OUT version int, OUT pid int, OUT fast boolean)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    IF NOT pg_try_advisory_lock(my_client) THEN
+    IF NOT pg_try_advisory_lock(life_of(my_client)) THEN
         RAISE 'another connection has the id %', my_client USING ERRCODE = 'lock_not_available';
     END IF;
     EXECUTE format('LISTEN %I', 'pawl_' || to_hex(my_client));

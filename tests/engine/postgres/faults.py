@@ -116,7 +116,7 @@ def a_lease_that_ended_while_the_server_was_away_is_lost_and_the_next_has_it():
 def terminate(store, client):
     """The connection that this client's record names."""
     ended = store("""SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
-                     AND (classid::bigint << 32 | objid::bigint) = %s""", client)
+                     AND (classid::bigint << 32 | objid::bigint) = pawl.life_of(%s)""", client)
     equal(ended, [(True,)], client)
 
 

@@ -969,6 +969,31 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
 
 
 @test
+def who_has_no_rights_finds_no_channel_to_listen_to_or_to_tell_lies_on():
+    admin, one, two = Session(), Session(), Session()
+    role, word = "stranger_%d" % random.getrandbits(30), new_uid()
+    admin(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(role), sql.Literal(word)))
+    try:
+        stranger = Session(enters=False, user=role, password=word)
+        seen = [key for key, in stranger("""SELECT classid::bigint << 32 | objid::bigint FROM pg_locks
+                                           WHERE locktype = 'advisory' AND objsubid = 1""")]
+        for client in one.client, two.client:
+            require(client not in seen, "its number is in pg_locks")
+            require(admin("SELECT life_of(%s)", client)[0][0] in seen, "its life is not")
+        for key in seen:
+            stranger(sql.SQL("LISTEN {}").format(sql.Identifier("pawl_%x" % (key & 2 ** 64 - 1))))
+        held = one.hold("stranger")
+        waiting = two.acquire("stranger")
+        one.release("stranger", held.uid)
+        two.told("granted", waiting.uid)
+        stranger("SELECT 1")
+        equal(stranger.notes, [])
+        stranger.close()
+    finally:
+        admin(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(role)))
+
+
+@test
 def a_function_cannot_be_led_to_other_tables_by_the_callers_search_path():
     one = Session()
     held = one.hold("w2")

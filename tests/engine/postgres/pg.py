@@ -168,7 +168,7 @@ class Postgres(Store):
                 UNION ALL SELECT uid, 1, token FROM pawl.share WHERE name = %s AND expires_at > clock_timestamp()
                 UNION ALL SELECT uid, 2, ticket FROM pawl.wait WHERE name = %s AND EXISTS (
                     SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
-                    AND client = (classid::bigint << 32 | objid::bigint))) AS line
+                    AND pawl.life_of(client) = (classid::bigint << 32 | objid::bigint))) AS line
             ORDER BY place, ticket""", *[self.prefix + name] * 3)]
 
     def left(self):
