@@ -465,6 +465,7 @@ static void connect_on(struct wire *wire)
 {
         switch (PQconnectPoll(wire->conn)) {
         case PGRES_POLLING_READING:
+                wire->met = true; /* it was spoken to; one that hangs up now may be there the next time */
                 follow_socket(wire, EPOLLIN);
                 break;
         case PGRES_POLLING_WRITING:
