@@ -116,6 +116,7 @@ void claim_told(struct part *part, uint64_t token, int64_t sent_at)
 
         part->state = HELD;
         part->token = token;
+        part->ends_at = sent_at + part->claim->ttl;
         part->renewal = NULL;
         part->doubtful = false;
         host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
@@ -589,6 +590,17 @@ static void release_failed(struct part *part, const struct pawl_why *why)
         }
 }
 
+/* Asked a second time, the server may not know of it any more: many have had the lock since. It cannot have ended by itself
+ * while its lease stood, so it was our first request that gave it back; afterwards nobody can tell. */
+static int release_code(const struct part *part, int64_t result)
+{
+        if (result == 1)
+                return PAWL_OK;
+        if (result != 2 || !part->doubtful)
+                return PAWL_LOST;
+        return postgres_now(part->postgres) < part->ends_at ? PAWL_OK : PAWL_IN_DOUBT;
+}
+
 static void release_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
         struct part *part = part_of_ask(ask);
@@ -598,7 +610,7 @@ static void release_answered(struct ask *ask, const PGresult *rows, const struct
                 release_failed(part, why);
                 return;
         }
-        claim_end_release(part, PQntuples(rows) > 0 && row_number(rows, 0, 1) == 1 ? PAWL_OK : PAWL_LOST);
+        claim_end_release(part, release_code(part, PQntuples(rows) > 0 ? row_number(rows, 0, 1) : 0));
         claims_granted(postgres, rows);
 }
 

@@ -64,22 +64,27 @@ static int read_where(struct postgres *postgres, struct pawl_why *why)
         const char *hosts = pq_params_get(&postgres->params, "host");
         const char *ports = pq_params_get(&postgres->params, "port");
         const char *database = pq_params_get(&postgres->params, "dbname");
-        size_t size = 0;
-        FILE *out = open_memstream(&postgres->where, &size);
+        size_t size = (hosts ? 2 * strlen(hosts) : 0) + (ports ? URL_HOSTS_MAX * sizeof("65535") : 0) +
+                      (database ? strlen(database) : 0) + sizeof(":/");
+        size_t at = 0;
         uint32_t index = 0;
 
-        if (!out)
+        postgres->where = malloc(size);
+        if (!postgres->where)
                 return no_memory(why);
         for (const char *host = hosts ? hosts : ""; host;
              host = strchr(host, ',') ? strchr(host, ',') + 1 : NULL, index++) {
                 size_t length;
                 const char *port = item_of(ports, index, &length);
 
-                fprintf(out, "%s%.*s%s%.*s", index ? "," : "", (int)strcspn(host, ","), host, length ? ":" : "",
-                        (int)length, length ? port : "");
+                at += (size_t)snprintf(postgres->where + at, size - at, "%s%.*s%s%.*s", index ? "," : "",
+                                       (int)strcspn(host, ","), host, length ? ":" : "", (int)length,
+                                       length ? port : "");
+                if (at >= size)
+                        return PAWL_OK; /* cut short: it is for people */
         }
-        fprintf(out, "/%s", database ? database : "");
-        return fclose(out) == 0 ? PAWL_OK : no_memory(why);
+        snprintf(postgres->where + at, size - at, "/%s", database ? database : "");
+        return PAWL_OK;
 }
 
 static int read_pooler(struct postgres *postgres, const struct url *url, struct pawl_why *why)

@@ -127,6 +127,7 @@ static void renewal_told(struct postgres *postgres, const struct renewal *renewa
                 part->renewal->parts[part->place] = NULL;
                 switch (row_number(rows, row, 1)) {
                 case 1:
+                        part->ends_at = renewal->ask.sent_at + part->claim->ttl;
                         renewed(part, PAWL_OK, renewal->ask.sent_at);
                         break;
                 case 2:

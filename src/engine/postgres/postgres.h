@@ -179,7 +179,8 @@ struct part {
         struct claim *claim;
         struct postgres *postgres;
         uint64_t token;
-        uint64_t order; /* of being asked for: those that are asked again are, in this order */
+        int64_t ends_at; /* the lease, as far as we know: at the server not before that */
+        uint64_t order;  /* of being asked for: those that are asked again are, in this order */
         union {
                 struct { /* until it is held */
                         struct waitlist *waitlist;

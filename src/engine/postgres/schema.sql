@@ -433,7 +433,8 @@ $$;
 
 -- Gives a lock back and hands it on. lost: it ran out by its holder's own clock; that is a failure, and the lock-delay
 -- begins. The first row: (my_uid, 1, 0) if it was held until now, or released before by a request whose answer was lost;
--- else (my_uid, 0, 0). Further rows: what was granted to claims of the same client. Grants to others are told.
+-- (my_uid, 0, 0) if it was lost; (my_uid, 2, 0) if nothing is known of it (any more). Further rows: what was granted to claims of
+-- the same client. Grants to others are told.
 CREATE OR REPLACE FUNCTION release(my_name text, my_uid uuid, my_client bigint, my_lost boolean)
 RETURNS TABLE (uid uuid, token bigint, lease bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -484,8 +485,8 @@ BEGIN
             IF my_lost AND s.delay > 0 THEN
                 l.free_at := greatest(l.free_at, clock_timestamp() + s.delay * interval '1 ms');
             END IF;
-        ELSIF EXISTS (SELECT FROM unnest(l.past) AS p WHERE p.uid = my_uid AND p.how = 1) THEN
-            token := 1;
+        ELSE
+            token := coalesce((SELECT (p.how = 1)::int FROM unnest(l.past) AS p WHERE p.uid = my_uid LIMIT 1), 2);
         END IF;
     END IF;
     RETURN NEXT;
