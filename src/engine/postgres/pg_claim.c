@@ -258,6 +258,8 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
         code = wire_ask(wire, &part->ask);
         if (code == PAWL_OK)
                 return;
+        if (wire_ready(wire)) /* it broke while this was sent */
+                part->doubtful = true;
         if (want == CONFIRMING)
                 want = ASKING;
         if (code == PAWL_NO_MEMORY)

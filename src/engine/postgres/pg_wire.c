@@ -161,12 +161,13 @@ static void watch_for(struct wire *wire, uint32_t events)
                           strerrorname_np(error));
 }
 
-static void connection_lost(struct wire *wire)
+static int connection_lost(struct wire *wire)
 {
         struct pawl_why why;
 
         error_of_connection(wire->postgres, wire->conn, &why);
         wire_fail(wire, why.code, "%s", why.text);
+        return why.code == PAWL_NO_MEMORY ? PAWL_NO_MEMORY : PAWL_UNREACHABLE;
 }
 
 void wire_flush(struct wire *wire)
@@ -196,10 +197,8 @@ int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct val
 {
         ask->sql = sql;
         ask->prepares = false;
-        if (!send_statement(wire, ask, sql, values) || !PQpipelineSync(wire->conn)) {
-                connection_lost(wire); /* what was sent of it cannot be taken back */
-                return PAWL_NO_MEMORY;
-        }
+        if (!send_statement(wire, ask, sql, values) || !PQpipelineSync(wire->conn))
+                return connection_lost(wire); /* what was sent of it cannot be taken back */
         wire->prepared |= UINT64_C(1) << sql;
         return PAWL_OK;
 }
@@ -270,6 +269,7 @@ static void answer(struct wire *wire)
 
         list_remove(&ask->listed);
         ask->result = NULL;
+        wire->heard_at = loop_now(loop_of(wire));
         if (result && PQresultStatus(result) == PGRES_TUPLES_OK) {
                 ask->answered(ask, result, NULL);
         } else {
@@ -338,8 +338,6 @@ static void take(struct wire *wire)
                 connection_lost(wire);
                 return;
         }
-        if (!list_empty(&wire->asked))
-                wire->heard_at = loop_now(loop_of(wire));
         take_installation(wire);
         while (!is_failing(wire) && !list_empty(&wire->asked) && !PQisBusy(wire->conn)) {
                 PGresult *result = PQgetResult(wire->conn);
@@ -365,15 +363,17 @@ static bool hot_wait(struct loop_hot *hot)
         struct wire *wire = container_of(hot, struct wire, hot);
         struct pollfd poll_fd = {.fd = wire->hot_fd, .events = POLLIN};
 
-        return poll(&poll_fd, 1, 4) > 0;
+        wire->hot_found = poll(&poll_fd, 1, 4) > 0;
+        return wire->hot_found;
 }
 
 static void hot_take(struct loop_hot *hot)
 {
         struct wire *wire = container_of(hot, struct wire, hot);
 
-        if (wire->state >= GREETING && !is_failing(wire))
+        if (wire->hot_found && wire->state >= GREETING && !is_failing(wire))
                 take(wire);
+        wire->hot_found = false;
 }
 
 /* ---- connecting -------------------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ struct ask;
 struct ask {
         struct list listed; /* in wire->asked */
         int64_t sent_at;    /* before its bytes left */
-        /* Calls wire_send, once. PAWL_OK or PAWL_NO_MEMORY. */
+        /* Calls wire_send, once. PAWL_OK, PAWL_NO_MEMORY, or PAWL_UNREACHABLE: the connection broke under it. */
         int (*write)(struct ask *ask, struct wire *wire);
         void (*answered)(struct ask *ask, const PGresult *rows, const struct pawl_why *why);
         PGresult *result; /* what came of it so far */
@@ -103,8 +103,9 @@ struct wire {
         enum sql enter; /* the statement that opens the session */
         struct loop_hot hot;
         int hot_fd;
-        int version; /* of the server: 150004 */
-        int64_t pid; /* of its process for us */
+        bool hot_found; /* by the one who sleeps there */
+        int version;    /* of the server: 150004 */
+        int64_t pid;    /* of its process for us */
         bool watched;
         bool expecting;
         bool wanted;         /* connect, and stay connected */
