@@ -143,7 +143,6 @@ static void expect(struct wire *wire, bool expected)
         if (wire->expecting == expected)
                 return;
         wire->expecting = expected;
-        wire->hot_fd = wire->watch.fd;
         loop_expect(loop_of(wire), &wire->hot, expected);
 }
 
@@ -564,6 +563,7 @@ int wire_connect(struct wire *wire)
 void wire_be_ready(struct wire *wire)
 {
         wire->state = READY;
+        wire->hot_fd = wire->watch.fd; /* from now on others may read it */
         wire->ever = true;
         net_backoff_reset(&wire->backoff);
         wire->events->up(wire);
