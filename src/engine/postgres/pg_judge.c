@@ -443,8 +443,8 @@ static void judge_rights(struct examination *examination)
                 tell(examination, PAWL_FINE, "", "the role %s has the rights it needs", fact(examination, ROLE));
         else
                 tell(examination, PAWL_FINE, "",
-                     "the role %s has the rights it needs; with SELECT and UPDATE on %s.lock it would be faster",
-                     fact(examination, ROLE), examination->postgres->schema);
+                     "the role %s has the rights it needs; with those to write %s.lock and %s.wait it would be faster",
+                     fact(examination, ROLE), examination->postgres->schema, examination->postgres->schema);
 }
 
 static void judge_power(struct examination *examination)

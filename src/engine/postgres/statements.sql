@@ -173,8 +173,12 @@ SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
     ('may use', has_schema_privilege(home.oid, 'USAGE')::text),
     ('functions', (SELECT count(*)::text FROM functions)),
     ('refused functions', (SELECT count(*)::text FROM functions WHERE NOT has_function_privilege(oid, 'EXECUTE'))),
-    ('may write', (SELECT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE'))::text
-                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'lock')),
+    ('may write', (SELECT bool_and(CASE c.relname
+                       WHEN 'lock' THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE')
+                       WHEN 'wait' THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+                                        AND has_table_privilege(c.oid, 'DELETE')
+                       ELSE has_sequence_privilege(c.oid, 'USAGE') END)::text
+                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname IN ('lock', 'wait', 'ticket'))),
     ('may count', (SELECT has_sequence_privilege(c.oid, 'USAGE')::text
                    FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token'))) AS f(name, value)
 
