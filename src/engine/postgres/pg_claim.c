@@ -496,14 +496,8 @@ void claim_cancel(struct engine *engine, struct claim *claim)
         (void)engine;
         switch ((enum claim_state)part->state) {
         case PARKED:
-                if (part->want == CANCELLING)
-                        return;
-                if (part->want == ASKING && part->doubtful) {
-                        ghost_of_part(part);
-                        claim_refuse(part, PAWL_CANCELLED, NULL);
-                } else {
-                        claim_refuse(part, PAWL_CANCELLED, NULL);
-                }
+                if (part->want != CANCELLING)
+                        refuse_and_clean(part, PAWL_CANCELLED, NULL);
                 return;
         case WAITING:
                 wait_end(part);
@@ -731,7 +725,8 @@ static bool line_is_too_long_alone(const struct wire *wire, const struct pawl_wh
         return is_final(why) || (!was_ready && now - wire->lost_at >= PATIENCE_IN_LINE * wire->postgres->timeout);
 }
 
-void claims_rest(struct postgres *postgres)
+/* Nobody needs the connection any more. */
+static void claims_rest(struct postgres *postgres)
 {
         if (!postgres->known && list_empty(&postgres->ghosts) && list_empty(&postgres->questions) &&
             list_empty(&postgres->examinations))

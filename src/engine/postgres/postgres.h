@@ -287,8 +287,6 @@ struct part *claim_find(struct postgres *postgres, const uint64_t uid[2]);
 void claims_granted(struct postgres *postgres, const PGresult *rows);
 void claims_retry(struct timer *timer);
 void claim_gone(struct part *part, int reason); /* enum pawl_reason */
-/* Nobody needs the connection any more. */
-void claims_rest(struct postgres *postgres);
 
 /* pg_renew.c */
 void renewal_leave(struct part *part); /* it is given back: the answer is not for it any more */
