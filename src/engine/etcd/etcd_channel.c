@@ -477,11 +477,13 @@ static void ask_early(struct etcd_channel *channel, struct etcd_ask *ask, const 
                 grpc_fail(&channel->grpc, code, "no memory, or the connection is gone");
 }
 
+/* Without the token we had: a server that does not know it refuses even to give a new one. */
 static void authenticate(struct etcd_channel *channel)
 {
         if (ask_busy(&channel->authenticate))
                 return;
         channel->state = CHANNEL_AUTHENTICATING;
+        (void)grpc_set_token(&channel->grpc, NULL); /* nothing to allocate */
         ask_early(channel, &channel->authenticate, &authenticate_method);
 }
 

@@ -80,11 +80,13 @@ def a_role_for_the_prefix_is_all_it_takes():
 
 @test
 def a_token_that_the_server_has_forgotten_is_asked_for_again():
-    """Its tokens are in memory: a server that is started again knows none."""
+    """Its tokens are in memory: a server that is started again knows only those that it finds in its log, and what is
+    written to the database is not read from the log. It refuses whoever shows another, even when asked for a new one."""
     store, _ = locked()
     peer = Peer(store.url(prefix="lock/", user=WORKER, timeout="20s"))
     equal(peer.acquire("a").code, OK)
     equal(peer.release(), OK)
+    time.sleep(1)  # ten times as long as it waits with writing
     store.members[0].kill()
     store.members[0].start()
     answer = peer.acquire("a", wait=20000, patience=40)
