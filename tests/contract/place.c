@@ -220,20 +220,30 @@ static bool waiters_are(pawl_client *client, const char *name, unsigned count)
         return view.waiters == count;
 }
 
-bool queue_reaches(pawl_client *client, const char *name, unsigned count)
-{
-        if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
-                return SOON(waiters_are(client, name, count));
-        nap(200);
-        return true;
-}
-
 bool is_free(pawl_client *client, const char *name)
 {
         pawl_lock *lock;
         if (pawl_acquire(client, name, PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &lock) != PAWL_OK)
                 return false;
         return pawl_release(lock) == PAWL_OK;
+}
+
+/* Whoever begins to wait may need a connection for it: some times as long as a newcomer needs for its first lock now. */
+static void give_time(void)
+{
+        int64_t began = now_ms();
+        pawl_client *newcomer = join(place_url);
+        (void)is_free(newcomer, "what a newcomer takes");
+        (void)leave(newcomer);
+        nap(100 + 4 * (now_ms() - began));
+}
+
+bool queue_reaches(pawl_client *client, const char *name, unsigned count)
+{
+        if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
+                return SOON(waiters_are(client, name, count));
+        give_time();
+        return true;
 }
 
 bool nothing_is_left(pawl_client *client, const char *name)
