@@ -31,12 +31,20 @@
 DO $$
 DECLARE
     home text := coalesce(nullif(current_setting('pawl.schema', true), ''), 'pawl');
+    newer int;
 BEGIN
     PERFORM pg_advisory_xact_lock(x'7061776c'::int, hashtext(home)); -- "pawl"
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = home) THEN
         EXECUTE format('CREATE SCHEMA %I', home);
     END IF;
     PERFORM set_config('search_path', quote_ident(home) || ', pg_temp', true);
+    -- Read, not run: whose is it?
+    SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::int INTO newer FROM pg_proc AS p
+        WHERE p.proname = 'lock_version' AND p.pronargs = 0 AND p.pronamespace = to_regnamespace(quote_ident(home));
+    IF newer > 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 1', home, newer);
+    END IF;
     IF to_regtype('tenure') IS NULL THEN
         -- One who held a lock before. how: 1 released, 2 expired, 4 broken. mode: 0 exclusive, 1 shared.
         CREATE TYPE tenure AS (uid uuid, token bigint, owner text, note text, since timestamptz, until timestamptz, how int,

@@ -28,6 +28,7 @@ SET LOCAL client_min_messages = warning;
 DO $$
 DECLARE
     owner name;
+    newer integer;
 BEGIN
     PERFORM pg_advisory_xact_lock(x'7061776c'::integer, hashtext(trim('"' from 'pawl'))); -- the same as the engine's
     IF to_regnamespace('pawl') IS NULL THEN
@@ -42,6 +43,13 @@ BEGIN
     IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('pawl') AND c.relname LIKE 'guard\_%'
                   AND pg_get_userbyid(c.relowner) <> current_user) THEN
         RAISE insufficient_privilege USING MESSAGE = 'a table of the guard in the schema pawl is not ours';
+    END IF;
+    -- Read, not run: whose is it?
+    SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::integer INTO newer FROM pg_proc p
+        WHERE p.oid = to_regprocedure('pawl.guard_version()');
+    IF newer > 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the guard here is of version %s, which is newer than this script, 1', newer);
     END IF;
 END
 $$;

@@ -1035,6 +1035,21 @@ def the_schema_may_be_installed_again_and_keeps_what_is_there():
 
 
 @test
+def a_schema_that_is_newer_is_not_replaced():
+    one, schema = Session(), "newer%d" % random.getrandbits(30)
+    install(schema)
+    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2'").format(
+        sql.Identifier(schema)))
+    try:
+        install(schema)
+        raise Wrong("it was replaced")
+    except psycopg2.Error as error:
+        require("version 2, which is newer" in str(error), error)
+    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 2)
+    one(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+
+
+@test
 def first_users_who_come_at_once_make_one_schema():
     schema = "Other %d \"quoted\"" % random.getrandbits(30)
     together(*[lambda: install(schema)] * 6)

@@ -29,6 +29,16 @@ def two_first_users_do_not_collide(server):
 
 
 @test
+def the_script_replaces_nothing_that_is_newer(server):
+    prepared(server)
+    server.run("CREATE OR REPLACE FUNCTION pawl.guard_version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'")
+    result = server.prepare()
+    equal(result.returncode != 0, True)
+    has(result.stderr, "of version 2, which is newer")
+    equal(server.run("SELECT pawl.guard_version()"), [(2,)])
+
+
+@test
 def the_script_touches_nothing_that_another_owns(server):
     server.run("CREATE ROLE mallory LOGIN; CREATE SCHEMA pawl AUTHORIZATION mallory")
     try:
