@@ -115,7 +115,7 @@ static void give_answered(struct ask *ask, const PGresult *rows, const struct pa
         else if (why)
                 hold_released(hold, PAWL_IN_DOUBT);
         else
-                hold_released(hold, *PQgetvalue(rows, 0, 0) == 't' ? PAWL_OK : PAWL_LOST);
+                hold_released(hold, row_bool(rows, 0, 0) ? PAWL_OK : PAWL_LOST);
 }
 
 /* It was cancelled, and came all the same: refused when nothing is left of it. */

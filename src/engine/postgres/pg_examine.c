@@ -147,8 +147,8 @@ static void take_facts(struct ask *ask, const PGresult *rows, const struct pawl_
                 return;
         }
         for (int row = 0; row < PQntuples(rows); row++)
-                if (!PQgetisnull(rows, row, 1))
-                        take_fact(examination, PQgetvalue(rows, row, 0), PQgetvalue(rows, row, 1));
+                if (PQnfields(rows) > 1 && !PQgetisnull(rows, row, 1))
+                        take_fact(examination, row_text(rows, row, 0), row_text(rows, row, 1));
         compare_clocks(examination);
         ask_version(examination);
 }

@@ -284,7 +284,7 @@ static void entered(struct ask *ask, const PGresult *rows, const struct pawl_why
                         wire->postgres->where, wire->postgres->schema, (long long)row_number(rows, 0, 0), SQL_VERSION);
                 return;
         }
-        wire->fast = PQnfields(rows) > 2 && *PQgetvalue(rows, 0, 2) == 't';
+        wire->fast = row_bool(rows, 0, 2);
         wire_be_ready(wire);
 }
 
@@ -310,11 +310,11 @@ static void set(struct ask *ask, const PGresult *rows, const struct pawl_why *wh
                           "%s: a pooler such as PgBouncer stands in between. Locks live in sessions here: connect to "
                           "the server itself, or say pooler=session if it keeps a server for each client",
                           postgres->where);
-        } else if (*PQgetvalue(rows, 0, 1) == 't') {
+        } else if (row_bool(rows, 0, 1)) {
                 wire_fail(wire, PAWL_UNREACHABLE,
                           "%s: it is a read-only standby: locks need the primary; name all servers in the URL",
                           postgres->where);
-        } else if (*PQgetvalue(rows, 0, 2) == 'f') {
+        } else if (*row_text(rows, 0, 2) == 'f') {
                 wire_fail(wire, PAWL_DENIED,
                           "%s: the role may not use the schema %s: let its owner GRANT USAGE ON SCHEMA %s, and EXECUTE "
                           "ON ALL "

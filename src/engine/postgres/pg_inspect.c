@@ -58,19 +58,14 @@ static void finish(struct question *question, int code, const char *why)
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-static bool row_bool(const PGresult *rows, int row, int column)
-{
-        return *PQgetvalue(rows, row, column) == 't';
-}
-
 static void tell(const struct question *question, const PGresult *rows, int row)
 {
         size_t prefix = question->postgres->prefix_length;
-        const char *name = PQgetvalue(rows, row, NAME);
+        const char *name = row_text(rows, row, NAME);
         struct pawl_entry entry = {
                 .name = strlen(name) >= prefix ? name + prefix : name,
-                .owner = PQgetvalue(rows, row, OWNER),
-                .note = PQgetvalue(rows, row, NOTE),
+                .owner = row_text(rows, row, OWNER),
+                .note = row_text(rows, row, NOTE),
                 .token = (uint64_t)row_number(rows, row, TOKEN),
                 .remaining_ms = row_number(rows, row, REMAINING),
                 .since_ms = row_number(rows, row, SINCE),

@@ -71,13 +71,23 @@ void value_uid(struct values *values, const uint64_t uid[2])
         value_add(values, room, 16, 1);
 }
 
+const char *row_text(const PGresult *rows, int row, int column)
+{
+        return row < PQntuples(rows) && column < PQnfields(rows) ? PQgetvalue(rows, row, column) : "";
+}
+
+bool row_bool(const PGresult *rows, int row, int column)
+{
+        return *row_text(rows, row, column) == 't';
+}
+
 bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
 {
-        const char *text = PQgetvalue(rows, row, column);
+        const char *text = row_text(rows, row, column);
         char digits[33];
         size_t count = 0;
 
-        for (; text && *text; text++) {
+        for (; *text; text++) {
                 if (*text == '-')
                         continue;
                 if (count == 32)
@@ -90,9 +100,7 @@ bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
 
 int64_t row_number(const PGresult *rows, int row, int column)
 {
-        const char *text = PQgetvalue(rows, row, column);
-
-        return text ? strtoll(text, NULL, 10) : 0;
+        return strtoll(row_text(rows, row, column), NULL, 10);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

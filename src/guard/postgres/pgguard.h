@@ -93,7 +93,10 @@ void pgguard_add_text(struct pgguard_call *call, const char *text);
 /* The number is kept in room, in the order of the network. */
 void pgguard_add_number(struct pgguard_call *call, uint64_t number, uint64_t *room);
 void pgguard_add_bytes(struct pgguard_call *call, const void *bytes, size_t size);
-/* What stands in a result's column as a binary number of eight bytes; 0 if it is none. */
+/* Is there such a field in the answer, and not NULL? */
+bool pgguard_has(const PGresult *result, int row, int column);
+const char *pgguard_text(const PGresult *result, int row, int column); /* "" if not */
+/* What stands there as a binary number of eight bytes; 0 if it is none. */
 uint64_t pgguard_number(const PGresult *result, int row, int column);
 
 /* ---- pgguard_pool.c */

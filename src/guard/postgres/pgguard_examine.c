@@ -49,7 +49,7 @@ static void tell(struct examination *examination, uint32_t severity, const char 
 
 static const char *setting(const struct examination *examination, int column)
 {
-        return PQgetvalue(examination->settings, 0, column);
+        return pgguard_text(examination->settings, 0, column);
 }
 
 static bool is(const struct examination *examination, int column, const char *value)
@@ -115,7 +115,7 @@ static void judge_standbys(struct examination *examination)
 
 static void judge_rights(struct examination *examination, const PGresult *rights)
 {
-        const char *missing = PQgetvalue(rights, 0, 0);
+        const char *missing = pgguard_text(rights, 0, 0);
         const char *schema = examination->postgres->schema;
         char mend[300];
 

@@ -178,11 +178,12 @@ static int postgres_put(pawl_guard *guard, const struct visit *visit, const void
 
 static int copy_data(const struct visit *visit, const PGresult *result, struct pawl_guard_data *data)
 {
-        size_t size = (size_t)PQgetlength(result, 0, 1);
+        size_t size;
         char *bytes;
 
-        if (PQgetisnull(result, 0, 1))
+        if (!pgguard_has(result, 0, 1))
                 return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+        size = (size_t)PQgetlength(result, 0, 1);
         bytes = malloc(size + 1);
         if (!bytes)
                 return why_set(visit->why, PAWL_NO_MEMORY, "no memory for %zu bytes of data", size);
@@ -259,10 +260,10 @@ static bool tell_page(const PGresult *page, const char *prefix, pawl_guard_entry
         int rows = PQntuples(page);
 
         for (int i = 0; i < rows; i++) {
-                struct pawl_guard_entry entry = {.resource = PQgetvalue(page, i, 0),
+                struct pawl_guard_entry entry = {.resource = pgguard_text(page, i, 0),
                                                  .token = pgguard_number(page, i, 1)};
 
-                if (PQgetlength(page, i, 0) > PAWL_NAME_MAX) /* nothing that pawl.admit let in */
+                if (strlen(entry.resource) > PAWL_NAME_MAX) /* nothing that pawl.admit let in */
                         return false;
                 strcpy(after, entry.resource);
                 if (strncmp(entry.resource, prefix, strlen(prefix)) == 0 && fn(&entry, arg) != 0)

@@ -34,11 +34,21 @@ void pgguard_add_bytes(struct pgguard_call *call, const void *bytes, size_t size
         add(call, BYTES_TYPE, size > 0 ? bytes : "", size);
 }
 
+bool pgguard_has(const PGresult *result, int row, int column)
+{
+        return row < PQntuples(result) && column < PQnfields(result) && !PQgetisnull(result, row, column);
+}
+
+const char *pgguard_text(const PGresult *result, int row, int column)
+{
+        return pgguard_has(result, row, column) ? PQgetvalue(result, row, column) : "";
+}
+
 uint64_t pgguard_number(const PGresult *result, int row, int column)
 {
         uint64_t number;
 
-        if (PQgetisnull(result, row, column) || PQgetlength(result, row, column) != sizeof(number))
+        if (!pgguard_has(result, row, column) || PQgetlength(result, row, column) != sizeof(number))
                 return 0;
         memcpy(&number, PQgetvalue(result, row, column), sizeof(number));
         return be64toh(number);
