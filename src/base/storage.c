@@ -25,7 +25,7 @@ enum storage storage_of(int fd, const char **name)
 
         *name = "";
         if (fstatfs(fd, &status) != 0)
-                return STORAGE_DISK;
+                return STORAGE_UNKNOWN;
         for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
                 if ((uint32_t)status.f_type != known[i].type)
                         continue;

@@ -61,7 +61,9 @@ static void examine_storage(struct examination *examination)
                 snprintf(what, sizeof(what),
                          "the directory is on %s: whether locks and fsync are true there is up to its server", name);
                 tell(examination, PAWL_WARNING, what, "use a directory on a disk of this machine");
-        } else
+        } else if (storage == STORAGE_UNKNOWN)
+                tell(examination, PAWL_WARNING, "what the directory is on cannot be found out", "");
+        else
                 tell(examination, PAWL_FINE, "the directory is on a disk: marks survive crashes and reboots", "");
 }
 

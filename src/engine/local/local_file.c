@@ -2,7 +2,6 @@
  * copy or another version mean. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../base/storage.h"
 #include "local.h"
 
 static const char magic[8] = {'p', 'a', 'w', 'l', '-', 'l', 'c', 'k'};
@@ -113,29 +112,19 @@ static int check_directory(struct local *local, struct pawl_why *why)
         return PAWL_OK;
 }
 
-static const struct {
-        unsigned long type;
-        const char *name;
-} remote[] = {
-        {0x6969, "NFS"},      {0x517b, "SMB"},       {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
-        {0x01021997, "9p"},   {0x65735546, "FUSE"},  {0x5346414f, "AFS"},  {0x00c36400, "Ceph"},
-        {0x73757245, "Coda"}, {0x7461636f, "OCFS2"}, {0x01161970, "GFS2"}, {0x0bd00bd0, "Lustre"},
-};
-
 /* Shared memory and locks between machines are not what they seem. */
 static int check_filesystem(struct local *local, struct pawl_why *why)
 {
-        struct statfs status;
+        const char *name;
+        enum storage storage = storage_of(local->directory_fd, &name);
 
-        if (fstatfs(local->directory_fd, &status) != 0)
+        if (storage == STORAGE_UNKNOWN)
                 return why_system(why, errno, "cannot look at the file system of %s", local->path);
-        for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++)
-                if ((unsigned long)(uint32_t)status.f_type == remote[i].type)
-                        return why_set(
-                                why, PAWL_UNSUPPORTED,
-                                "%s is on %s, where memory shared by processes cannot be trusted; use a local disk",
-                                local->path, remote[i].name);
-        local->on_tmpfs = (uint32_t)status.f_type == TMPFS_MAGIC || (uint32_t)status.f_type == RAMFS_MAGIC;
+        if (storage == STORAGE_REMOTE)
+                return why_set(why, PAWL_UNSUPPORTED,
+                               "%s is on %s, where memory shared by processes cannot be trusted; use a local disk",
+                               local->path, name);
+        local->on_tmpfs = storage == STORAGE_MEMORY;
         return PAWL_OK;
 }
 

@@ -4,62 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../base/base64.h"
 #include "../../base/name.h"
 #include "redis.h"
-
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-static void encode(const char *bytes, size_t length, char *out)
-{
-        const unsigned char *at = (const unsigned char *)bytes;
-        uint32_t bits = 0;
-        int count = 0;
-
-        for (size_t i = 0; i < length; i++) {
-                bits = bits << 8 | at[i];
-                for (count += 8; count >= 6; count -= 6)
-                        *out++ = letters[bits >> (count - 6) & 63];
-        }
-        if (count)
-                *out++ = letters[bits << (6 - count) & 63];
-        *out = '\0';
-}
-
-/* False unless it is exactly what encode makes of a name. */
-static bool decode(const char *text, char *name)
-{
-        char again[2 * PAWL_NAME_MAX];
-        uint32_t bits = 0;
-        size_t length = 0;
-        int count = 0;
-
-        for (const char *at = text; *at; at++) {
-                const char *letter = strchr(letters, *at);
-
-                if (!letter || length == PAWL_NAME_MAX)
-                        return false;
-                bits = bits << 6 | (uint32_t)(letter - letters);
-                count += 6;
-                if (count >= 8) {
-                        count -= 8;
-                        name[length++] = (char)(bits >> count & 255);
-                }
-        }
-        name[length] = '\0';
-        encode(name, length, again);
-        return strcmp(again, text) == 0;
-}
 
 static int word(struct engine *engine, const struct claim *claim, char *text, size_t size)
 {
         const struct part *part = part_of(claim);
-        char name[2 * PAWL_NAME_MAX], uid[33];
+        char name[BASE64_SIZE(PAWL_NAME_MAX)], uid[33];
         int length;
 
         (void)engine;
         if (part->state != HELD || !claim->detached)
                 return PAWL_MISUSE;
-        encode(claim->name, claim->name_length, name);
+        base64_encode(claim->name, claim->name_length, name);
         uid_text(part->claim->uid, uid);
         length = snprintf(text, size, "r1.%s.%lld.%s", uid, (long long)(claim->ttl / MS), name);
         return length > 0 && (size_t)length < size ? PAWL_OK : PAWL_INVALID;
@@ -77,7 +35,7 @@ static bool parse(const char *text, uint64_t uid[2], int64_t *ttl, char *name)
         if (*end != '.' || end - (text + 36) > 12) /* in ns it must be a number as well */
                 return false;
         *ttl *= MS;
-        return decode(end + 1, name);
+        return base64_decode(end + 1, name, PAWL_NAME_MAX);
 }
 
 static int read_word(struct engine *engine, const char *text, char *name, int64_t *ttl, struct pawl_why *why)

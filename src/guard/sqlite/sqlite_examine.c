@@ -52,7 +52,7 @@ static void examine_storage(struct examination *examination, const char *directo
 {
         int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         const char *name = "";
-        enum storage storage = fd < 0 ? STORAGE_DISK : storage_of(fd, &name);
+        enum storage storage = fd < 0 ? STORAGE_UNKNOWN : storage_of(fd, &name);
         char what[256];
 
         if (fd >= 0)
@@ -65,7 +65,9 @@ static void examine_storage(struct examination *examination, const char *directo
                 snprintf(what, sizeof(what),
                          "it is on %s: SQLite's locks and fsync may not be true there, and then marks are lost", name);
                 tell(examination, PAWL_DANGER, what, "put it on a disk of the machine that uses it");
-        } else
+        } else if (storage == STORAGE_UNKNOWN)
+                tell(examination, PAWL_WARNING, "what it is on cannot be found out: its directory cannot be read", "");
+        else
                 tell(examination, PAWL_FINE, "it is on a disk: marks survive crashes and reboots", "");
 }
 
