@@ -9,8 +9,13 @@ TEST(a_try_that_failed_leaves_nothing_behind)
         pawl_lock *lock, *none;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        for (int i = 0; i < 100; i++)
-                REQUIRE_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        for (int i = 0; i < 100; i++) {
+                struct pawl_why why = {0};
+                int code = pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .why = &why), &none);
+                if (code != PAWL_BUSY)
+                        NOTE("%s", why.text);
+                REQUIRE_INT(code, PAWL_BUSY);
+        }
         if (pawl_capabilities(one) & PAWL_CAN_INSPECT) {
                 CHECK_INT(show(one, "a", &view), PAWL_OK);
                 CHECK_UINT(view.holders, 1);
@@ -107,7 +112,7 @@ TEST(releasing_a_claim_that_waits_ends_it_without_a_later_callback)
         }
         CHECK(queue_reaches(one, "a", 0));
         CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK(is_free(one, "a"));
+        CHECK(SOON(is_free(one, "a"))); /* the last one may have been on its way when the queue was empty */
 }
 
 /* A cancel races with the grant: whichever wins, the lock is held by exactly that one and freed by its release. */
