@@ -226,7 +226,7 @@ TEST(an_expired_lease_cannot_be_taken_up)
         pawl_lock *lock, *next, *none;
 
         NEEDS(one, PAWL_CAN_DETACH);
-        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 200, .flags = PAWL_DETACH), &lock));
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 1500, .flags = PAWL_DETACH), &lock));
         MUST(pawl_lease(lock, word, sizeof word));
         CHECK_INT(pawl_forget(lock), PAWL_OK);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
