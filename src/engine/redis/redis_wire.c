@@ -442,8 +442,8 @@ static void down(struct net *net, const struct pawl_why *why)
         wire->ready = false;
         if (was_ready)
                 wire->lost_at = redis_now(redis);
-        if (wire->wanted) /* first: whoever asks again now must not connect without a pause */
-                loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
+        /* First: whoever asks again now must not connect without a pause, and not before all have heard of this. */
+        loop_set(net->loop, &wire->again, redis_now(redis) + net_backoff(&wire->backoff, net->loop));
         answer_all(wire, &wire->why);
         if (wire->news) {
                 claims_unheard(redis, &wire->why, was_ready);

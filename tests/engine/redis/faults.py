@@ -601,6 +601,25 @@ def a_connection_that_falls_silent_is_given_up_inside_the_lease():
     equal(peer.release(), OK)
 
 
+@test
+def a_try_whose_connection_is_cut_is_asked_again_also_after_a_rest():
+    """The connection for messages goes while there is nothing to do; then the other one, with a request on it."""
+    server = Server()
+    holder, peer = Peer(server.url()), Peer(server.url())
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    equal(peer.acquire("a").code, BUSY)
+    eventually(lambda: len(server("PUBSUB", "CHANNELS")) >= 2)
+    server("CLIENT", "KILL", "TYPE", "pubsub")
+    time.sleep(0.5)
+    server("CLIENT", "PAUSE", "20000", "WRITE")
+    peer.request("a", NO_WAIT)
+    time.sleep(0.5)
+    server("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    server("CLIENT", "UNPAUSE")
+    answer = peer.hear()
+    equal(answer.code, BUSY, peer.ask("why").text)
+
+
 # ---- damage on the way -----------------------------------------------------------------------------------------------------
 
 def answers_with(reply):
