@@ -59,8 +59,7 @@ void value_text(struct values *values, const char *text);
 void value_number(struct values *values, int64_t number);
 void value_bool(struct values *values, bool yes);
 void value_uid(struct values *values, const uint64_t uid[2]); /* 16 bytes, as a uuid */
-/* From text. False, and 0, for what is none, for NULL and for a column that is not there. */
-/* A field of an answer; one that is not there is empty, and so 0, and not true. */
+/* Fields of an answer, from text. What is NULL, not there or something else is "", false and 0. */
 const char *row_text(const PGresult *rows, int row, int column);
 bool row_bool(const PGresult *rows, int row, int column);
 bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]);
