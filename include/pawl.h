@@ -59,6 +59,7 @@ typedef struct pawl_lock pawl_lock;     /* one claim on one name: waiting, held,
         /* stop: what you had is no longer yours */                                                                    \
         X(LOST, 10, "the lock was lost")                                                                               \
         X(STALE, 11, "the token is older than one already admitted")                                                   \
+        X(WOUNDED, 12, "an older claim comes first: let go of everything, and try again")                              \
         /* try again later: the store */                                                                               \
         X(UNREACHABLE, 20, "the store cannot be reached")                                                              \
         X(NO_QUORUM, 21, "too few of the stores answered")                                                             \
@@ -149,7 +150,8 @@ enum pawl_capability {
         PAWL_CAN_HISTORY = 1u << 8,    /* past owners in pawl_show */
         PAWL_SEES_DEATH = 1u << 9,     /* a holder's death frees the lock before its ttl ends */
         PAWL_TOKEN_DURABLE = 1u << 10, /* tokens go on growing when the store loses all its data */
-        PAWL_CAN_AGE = 1u << 11        /* the age of a claim is kept in the store (deadlock policies) */
+        PAWL_CAN_AGE = 1u << 11,       /* the age of a claim is kept in the store (deadlock policies) */
+        PAWL_CAN_KEEP = 1u << 12       /* pawl_store, pawl_fetch */
 };
 PAWL_EXPORT uint32_t pawl_capabilities(const pawl_client *client);
 
@@ -182,7 +184,8 @@ enum { PAWL_FOREVER = 0, PAWL_NO_WAIT = -1 };
 
 enum pawl_lock_flag {
         PAWL_NO_RENEW = 1u << 0, /* a fixed lease: it ends after ttl_ms */
-        PAWL_DETACH = 1u << 1 /* implies PAWL_NO_RENEW; the lock outlives the handle and the process: see pawl_lease */
+        PAWL_DETACH = 1u << 1,   /* the lock outlives the handle and the process: see pawl_lease; a fixed lease, too */
+        PAWL_RENEW = 1u << 2 /* with PAWL_DETACH, and for pawl_adopt: renewed as others are, while we have the handle */
 };
 
 /* The lock is lost. Runs once, on the private thread or inside pawl_dispatch; may use async calls and pawl_check. */
@@ -229,7 +232,7 @@ typedef void pawl_granted_fn(pawl_lock *lock, int status, void *arg);
 typedef void pawl_released_fn(int status, void *arg);
 
 /* The asynchronous twins. The handle is given at once and must be released once, whatever becomes of the claim.
- * on_granted gets its own arg; options->arg is for on_lost and on_asked. */
+ * on_granted gets its own arg; options->arg is for on_lost and on_asked. It may be NULL for who uses pawl_wait. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_acquire_async(pawl_client *client, const char *name,
                                                  const struct pawl_lock_options *options, pawl_granted_fn *on_granted,
                                                  void *arg, pawl_lock **lock);
@@ -240,8 +243,12 @@ PAWL_EXPORT int pawl_release_async(pawl_lock *lock, pawl_released_fn *on_release
  * claim made by pawl_acquire_async. The handle stays to be released. PAWL_MISUSE if it is not waiting. */
 PAWL_EXPORT int pawl_cancel(pawl_lock *lock);
 
+/* Waits until a claim of pawl_acquire_async is decided: what pawl_acquire would have returned, or PAWL_TIMEOUT after wait_ms
+ * (PAWL_FOREVER, PAWL_NO_WAIT), and the claim waits on. A later decision may be waited for again. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_wait(pawl_lock *lock, int64_t wait_ms);
+
 /* PAWL_OK while held and the lease stands at this moment by our own clock; else PAWL_LOST, or PAWL_MISUSE before the
- * grant. Call it before every guarded step and after every blocking call. */
+ * grant; PAWL_WOUNDED while it is held, after pawl_wound. Call it before every guarded step and after every blocking call. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_check(pawl_lock *lock);
 /* The fencing token: > 0, greater than that of every earlier grant of this name; 0 before the grant. Send it along
  * with every write *and read* (include/pawl/guard.h). It stays readable after a loss. */
@@ -259,6 +266,10 @@ PAWL_EXPORT const char *pawl_name(const pawl_lock *lock);
 /* 1 if someone called pawl_ask for this lock since it was granted. */
 PAWL_EXPORT int pawl_asked(pawl_lock *lock);
 
+/* For deadlock policies: another one comes first. From now on the lease is not renewed, so that the lock is lost at its end
+ * if it is not released before, and pawl_check says PAWL_WOUNDED. PAWL_LOST if it is lost. Also inside a callback. */
+PAWL_EXPORT int pawl_wound(pawl_lock *lock);
+
 /* Extends the lease now, by its full ttl from now: for PAWL_NO_RENEW and adopted locks. Blocks. PAWL_LOST if over. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_renew(pawl_lock *lock);
 
@@ -267,11 +278,34 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_renew(pawl_lock *lock);
 /* The lease of a lock taken with PAWL_DETACH, as one opaque word that cannot be guessed. Who knows it may renew and
  * release the lock. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_lease(pawl_lock *lock, char *word, size_t size);
-/* Takes up such a lease. PAWL_LOST if it ran out, PAWL_INVALID if the word is not one. */
+/* Takes up such a lease, with its token; we are its owner from now on, and others see that. PAWL_LOST if it ran out,
+ * PAWL_INVALID if the word is not one. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_options *options,
                                          pawl_lock **lock);
 /* Frees the handle of a PAWL_DETACH or adopted lock without releasing the lock. PAWL_MISUSE for any other. */
 PAWL_EXPORT int pawl_forget(pawl_lock *lock);
+
+/* ---- a few bytes beside a lock (PAWL_CAN_KEEP) ----------------------------------------------------------------- */
+
+enum { PAWL_VALUE_MAX = 65536 };
+
+/* Keeps data under the lock's name, if and only if the lock is still ours in the store at that very moment: one step there, so
+ * that what a holder sends too late changes nothing, however late it was. For exclusive locks. PAWL_LOST: it is not ours, and
+ * nothing was changed. PAWL_IN_DOUBT: sent and not confirmed; release the lock, and let the next holder find out. keep_ms: for
+ * how long, by the store's clock; 0: until it is replaced. size 0: keep nothing any more. It stays when the lock is released or
+ * lost. Blocks. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_store(pawl_lock *lock, const void *data, size_t size, int64_t keep_ms);
+
+struct pawl_value {
+        void *data;     /* yours: free() it. One NUL follows the last byte. */
+        size_t size;    /* without that NUL; never 0 */
+        uint64_t token; /* of the lock under which it was stored */
+        int64_t stored_us; /* unix time by the store's clock; ZooKeeper tells its own, etcd none: there it is the writer's */
+        int64_t now_us; /* the same clock's when it was read (for ZooKeeper and etcd the reader's) */
+};
+/* What is kept under a name; no lock is needed. Never older than what was confirmed before the call. PAWL_NOT_FOUND if there is
+ * nothing, or no longer. Blocks. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_fetch(pawl_client *client, const char *name, struct pawl_value *value);
 
 /* ---- looking, and interfering --------------------------------------------------------------------------------- */
 
@@ -298,6 +332,7 @@ struct pawl_entry {
         uint32_t max_holders;
         uint32_t waiters; /* on this name */
         uint32_t flags;   /* PAWL_DETACH if so */
+        uint64_t age;     /* of holders and waiters: pawl_lock_options.age */
 };
 /* The entry is borrowed for the call; a return other than 0 ends the listing. Runs on the calling thread. */
 typedef int pawl_entry_fn(const struct pawl_entry *entry, void *arg);

@@ -13,7 +13,8 @@
 struct sleeper {
         uint32_t wanted;
         uint32_t got;
-        int renewed;  /* what the renewal came to: the lock may be another's before he wakes */
+        int status;   /* what the renewal, or the claim, came to: the lock may be another's before he wakes */
+        bool leaves;  /* once told, the lock is left to whoever gives it back meanwhile */
         bool waiting; /* for event: whoever gives the loop up may wake him to drive */
         struct event event;
         struct list listed; /* in client->sleepers while waiting */

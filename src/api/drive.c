@@ -88,13 +88,14 @@ bool client_tell(struct pawl_lock *lock, enum notice notice)
         if (!(sleeper->wanted & notice))
                 return false;
         sleeper->got |= notice;
-        if (notice == NOTICE_RENEWED) { /* he leaves the lock to whoever gives it back meanwhile */
-                sleeper->renewed = lock->renew_status;
+        if (sleeper->leaves) {
+                sleeper->status = notice == NOTICE_RENEWED ? lock->renew_status : lock->status;
                 lock->sleeper = NULL;
         }
         if (sleeper->waiting)
                 event_tell_one(&sleeper->event);
-        return true;
+        return !(sleeper->leaves && notice == NOTICE_GRANTED &&
+                 lock->on_granted); /* who waits does not replace the callback */
 }
 
 /* The loop is free: one of those who wait for something should drive it on, or the thread. */

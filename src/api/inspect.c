@@ -1,9 +1,10 @@
-/* inspect.c - looking at a store and interfering with it. The store's lines are copied while the client is locked and shown
+/* inspect.c - looking at a store, interfering with it, and the bytes kept beside locks. The store's lines are copied while the client is locked and shown
  * to the caller's function afterwards, so that it may call what it likes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../base/name.h"
+#include "../core/lease.h"
 #include "client.h"
 
 /* How long a store may take to answer. An engine may have answered for it before, when its own time limit (the URL's
@@ -30,6 +31,8 @@ struct question {
         struct line *first;
         struct line **last;
         size_t lines;
+        struct pawl_value value; /* of fetch */
+        int late_code;
         int code;
 };
 
@@ -98,6 +101,21 @@ static void on_finding(struct inquiry *inquiry, const struct pawl_finding *findi
         line->finding.mend = keep(&room, mend);
 }
 
+static void on_value(struct inquiry *inquiry, const struct pawl_value *value)
+{
+        struct question *question = container_of(inquiry, struct question, inquiry);
+        char *data = malloc(value->size + 1);
+
+        if (!data) {
+                question->code = PAWL_NO_MEMORY;
+                return;
+        }
+        memcpy(data, value->data, value->size);
+        data[value->size] = '\0';
+        question->value = *value;
+        question->value.data = data;
+}
+
 static bool failed(int code)
 {
         return code != PAWL_OK && code != PAWL_NOT_FOUND;
@@ -139,7 +157,7 @@ static void on_late(struct timer *timer)
 {
         struct question *question = container_of(timer, struct question, late);
 
-        give_up(question, PAWL_UNREACHABLE, "the store did not answer in time; what was asked may still be done");
+        give_up(question, question->late_code, "the store did not answer in time; what was asked may still be done");
 }
 
 void client_end_questions(struct pawl_client *client)
@@ -154,10 +172,15 @@ void client_end_questions(struct pawl_client *client)
 static void question_init(struct question *question, struct pawl_client *client, const char *name)
 {
         *question = (struct question){
-                .inquiry = {.name = name, .entry = on_entry, .finding = on_finding, .answered = on_answered},
+                .inquiry = {.name = name,
+                            .entry = on_entry,
+                            .finding = on_finding,
+                            .value = on_value,
+                            .answered = on_answered},
                 .sleeper = {.wanted = 1},
                 .client = client,
                 .patience = PATIENCE,
+                .late_code = PAWL_UNREACHABLE,
                 .late = {.fire = on_late},
         };
         question->last = &question->first;
@@ -175,21 +198,34 @@ static void question_free(struct question *question)
         }
 }
 
-/* Asks with the client locked. A code that was set before (no memory) stands. */
-static int ask(void (*op)(struct engine *, struct inquiry *), struct question *question)
+/* Before the engine is asked: it is to answer in time, if it can forget. */
+static int set_out(struct question *question)
 {
         struct pawl_client *client = question->client;
 
         question->sleeper.got = 0;
-        if (client->engine->ops->inspect->forget) {
-                if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + question->patience) != 0)
-                        return complain(client, question->code = PAWL_NO_MEMORY, NULL);
-                list_append(&client->questions, &question->listed);
-        }
-        op(client->engine, &question->inquiry);
+        if (!client->engine->ops->inspect->forget)
+                return PAWL_OK;
+        if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + question->patience) != 0)
+                return complain(client, question->code = PAWL_NO_MEMORY, NULL);
+        list_append(&client->questions, &question->listed);
+        return PAWL_OK;
+}
+
+static int await(struct question *question)
+{
         if (!question->sleeper.got)
-                client_sleep(client, &question->sleeper);
+                client_sleep(question->client, &question->sleeper);
         return question->code;
+}
+
+/* Asks with the client locked. A code that was set before (no memory) stands. */
+static int ask(void (*op)(struct engine *, struct inquiry *), struct question *question)
+{
+        if (set_out(question) != PAWL_OK)
+                return question->code;
+        op(question->client->engine, &question->inquiry);
+        return await(question);
 }
 
 /* What stands against asking at all; the client is locked. */
@@ -343,6 +379,89 @@ int pawl_init(pawl_client *client, uint32_t flags)
                 code = complain(client, PAWL_UNSUPPORTED, "this engine needs no preparation");
         client_unlock(client);
         question_free(&question);
+        return code;
+}
+
+/* ---- bytes beside a lock ------------------------------------------------------------------------------------------ */
+
+static bool can_keep(const struct pawl_client *client)
+{
+        return client->engine->capabilities & PAWL_CAN_KEEP && client->engine->ops->values;
+}
+
+int pawl_fetch(pawl_client *client, const char *name, struct pawl_value *value)
+{
+        struct question question;
+        int code = enter(client, 0, value, name, true);
+
+        if (code != PAWL_OK)
+                return code;
+        question_init(&question, client, name);
+        code = can_keep(client) ? ask(client->engine->ops->values->fetch, &question)
+                                : complain(client, PAWL_UNSUPPORTED, "this engine keeps nothing beside its locks");
+        client_unlock(client);
+        if (code == PAWL_OK)
+                *value = question.value;
+        else
+                free(question.value.data);
+        return code;
+}
+
+/* Everything that can be wrong with the call; the client is locked. */
+static int check_store(struct pawl_client *client, struct pawl_lock *lock, const void *data, size_t size,
+                       int64_t keep_ms)
+{
+        if (!lock->owned || lock->state == LOCK_WAITING || lock->state == LOCK_REFUSED)
+                return complain(client, PAWL_MISUSE, "the lock is not held");
+        if (client_calls_back(client))
+                return complain(client, PAWL_MISUSE, "a blocking call inside a callback");
+        if (!can_keep(client))
+                return complain(client, PAWL_UNSUPPORTED, "this engine keeps nothing beside its locks");
+        if (lock->claim.mode != PAWL_EXCLUSIVE)
+                return complain(client, PAWL_INVALID, "only who holds a lock alone may store under its name");
+        if (size > PAWL_VALUE_MAX || (size && !data))
+                return complain(client, PAWL_INVALID, "there are no data, or more than 65536 bytes of them");
+        if (keep_ms < 0 || keep_ms > LEASE_TTL_MAX / MS)
+                return complain(client, PAWL_INVALID,
+                                "data are kept for up to 366 days, or (0) until they are replaced");
+        if (!core_holds(lock, loop_now(&client->loop)))
+                return complain(client, PAWL_LOST, NULL);
+        return PAWL_OK;
+}
+
+static int store_locked(struct pawl_client *client, struct pawl_lock *lock, struct question *question)
+{
+        if (set_out(question) != PAWL_OK)
+                return question->code;
+        client->engine->ops->values->store(client->engine, &lock->claim, lock->token, &question->inquiry);
+        return await(question); /* the lock may have been given back meanwhile */
+}
+
+int pawl_store(pawl_lock *lock, const void *data, size_t size, int64_t keep_ms)
+{
+        char name[PAWL_NAME_MAX + 1];
+        struct pawl_client *client;
+        struct question question;
+        int code;
+
+        if (!lock)
+                return PAWL_INVALID;
+        client = client_of(lock);
+        code = client_check(client);
+        if (code != PAWL_OK)
+                return code;
+        client_lock(client);
+        code = check_store(client, lock, data, size, keep_ms);
+        if (code == PAWL_OK) {
+                memcpy(name, lock->claim.name, lock->claim.name_length + 1);
+                question_init(&question, client, name);
+                question.inquiry.data = data;
+                question.inquiry.size = size;
+                question.inquiry.keep = keep_ms * MS;
+                question.late_code = PAWL_IN_DOUBT;
+                code = store_locked(client, lock, &question);
+        }
+        client_unlock(client);
         return code;
 }
 

@@ -10,7 +10,7 @@
 static int check_mode(const struct pawl_client *client, const struct pawl_lock_options *options)
 {
         uint32_t can = client->engine->capabilities;
-        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH;
+        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH | PAWL_RENEW;
 
         if (options->mode > PAWL_SHARED)
                 return why_set(options->why, PAWL_INVALID, "mode %u is neither PAWL_EXCLUSIVE nor PAWL_SHARED",
@@ -20,6 +20,9 @@ static int check_mode(const struct pawl_client *client, const struct pawl_lock_o
         if (options->flags & ~known)
                 return why_set(options->why, PAWL_UNSUPPORTED, "flags 0x%x are not known to this version",
                                options->flags & ~known);
+        if (options->flags & PAWL_RENEW && (options->flags & PAWL_NO_RENEW || !(options->flags & PAWL_DETACH)))
+                return why_set(options->why, PAWL_INVALID,
+                               "PAWL_RENEW goes with PAWL_DETACH, and not with PAWL_NO_RENEW");
         if (options->mode == PAWL_SHARED && !(can & PAWL_CAN_SHARE))
                 return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no shared locks");
         if (options->max_holders && !(can & PAWL_CAN_LIMIT))
@@ -93,7 +96,7 @@ static void fill_claim(struct pawl_client *client, struct pawl_lock *lock, const
         claim->wait = options->wait_ms != PAWL_NO_WAIT;
         claim->detached = options->flags & PAWL_DETACH;
         claim->blocking = false;
-        lock->fixed = options->flags & (PAWL_NO_RENEW | PAWL_DETACH);
+        lock->fixed = options->flags & (PAWL_NO_RENEW | PAWL_DETACH) && !(options->flags & PAWL_RENEW);
         lock->on_lost = options->on_lost;
         lock->on_asked = options->on_asked;
         lock->arg = options->arg;
@@ -224,7 +227,7 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
         struct pawl_lock *lock;
         int code;
 
-        if (!out || !on_granted)
+        if (!out)
                 return PAWL_INVALID;
         code = begin(client, name, theirs, false, &request, &lock);
         if (code != PAWL_OK)
@@ -239,8 +242,6 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
         client_unlock(client);
         return PAWL_OK;
 }
-
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
 
 /* The lock's client, locked; or an error, and nothing is locked. */
 static int enter(const pawl_lock *lock, struct pawl_client **client)
@@ -260,6 +261,62 @@ static int enter(const pawl_lock *lock, struct pawl_client **client)
                 client_unlock(*client);
         return code;
 }
+
+/* Somebody in pawl_wait, and until when. */
+struct vigil {
+        struct sleeper sleeper;
+        struct timer over;
+        struct pawl_lock *lock;
+};
+
+static void on_wait_over(struct timer *timer)
+{
+        struct vigil *vigil = container_of(timer, struct vigil, over);
+
+        vigil->lock->sleeper = NULL;
+        vigil->sleeper.status = PAWL_TIMEOUT;
+        vigil->sleeper.got = vigil->sleeper.wanted;
+        if (vigil->sleeper.waiting)
+                event_tell_one(&vigil->sleeper.event);
+}
+
+static int wait_for_decision(struct pawl_client *client, struct pawl_lock *lock, int64_t wait_ms)
+{
+        struct vigil me = {
+                .sleeper = {.wanted = NOTICE_GRANTED, .leaves = true}, .over = {.fire = on_wait_over}, .lock = lock};
+
+        if (wait_ms != PAWL_FOREVER && loop_set(&client->loop, &me.over, loop_now(&client->loop) + wait_ms * MS) != 0)
+                return PAWL_NO_MEMORY;
+        list_init(&me.sleeper.listed);
+        lock->sleeper = &me.sleeper;
+        client_sleep(client, &me.sleeper);
+        loop_unset(&client->loop, &me.over);
+        return me.sleeper.status;
+}
+
+int pawl_wait(pawl_lock *lock, int64_t wait_ms)
+{
+        struct pawl_client *client;
+        int code;
+
+        if (wait_ms < PAWL_NO_WAIT || wait_ms > LEASE_TTL_MAX / MS)
+                return PAWL_INVALID;
+        code = enter(lock, &client);
+        if (code != PAWL_OK)
+                return code;
+        if (lock->state != LOCK_WAITING)
+                code = lock->status;
+        else if (client_calls_back(client) || lock->sleeper)
+                code = PAWL_MISUSE;
+        else if (wait_ms == PAWL_NO_WAIT)
+                code = PAWL_TIMEOUT;
+        else
+                code = wait_for_decision(client, lock, wait_ms);
+        client_unlock(client);
+        return code;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
 
 /* What the release itself says needs no callback besides. */
 static void drop_notices(struct pawl_lock *lock, uint32_t notices)
@@ -286,6 +343,20 @@ static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock
         client->inside--;
 }
 
+/* Of another thread in pawl_wait: he does not see its end any more. */
+static void end_wait(struct pawl_lock *lock)
+{
+        struct sleeper *sleeper = lock->sleeper;
+
+        if (!sleeper)
+                return;
+        sleeper->got = sleeper->wanted;
+        sleeper->status = PAWL_CANCELLED;
+        lock->sleeper = NULL;
+        if (sleeper->waiting)
+                event_tell_one(&sleeper->event);
+}
+
 static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
 {
         struct sleeper me = {.wanted = NOTICE_RELEASED};
@@ -294,6 +365,7 @@ static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
 
         list_init(&me.listed);
         core_end_renewal(lock, PAWL_LOST); /* of another thread: he does not see its end any more */
+        end_wait(lock);
         lock->owned = false;
         lock->sleeper = &me;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
@@ -332,6 +404,7 @@ int pawl_release_async(pawl_lock *lock, pawl_released_fn *on_released, void *arg
 
         if (code != PAWL_OK)
                 return code;
+        end_wait(lock);
         lock->owned = false;
         lock->on_released = on_released;
         lock->released_arg = arg;
@@ -377,6 +450,8 @@ int pawl_check(pawl_lock *lock)
                 code = PAWL_MISUSE;
         else if (!core_holds(lock, loop_now(&client->loop)))
                 code = PAWL_LOST;
+        else if (lock->wounded)
+                code = PAWL_WOUNDED;
         client_unlock(client);
         return code;
 }
@@ -467,9 +542,26 @@ int pawl_asked(pawl_lock *lock)
         return asked;
 }
 
+int pawl_wound(pawl_lock *lock)
+{
+        struct pawl_client *client;
+        int code = enter(lock, &client);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!was_granted(lock))
+                code = PAWL_MISUSE;
+        else if (!core_holds(lock, loop_now(&client->loop)))
+                code = PAWL_LOST;
+        else
+                core_wound(lock);
+        client_unlock(client);
+        return code;
+}
+
 static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
 {
-        struct sleeper me = {.wanted = NOTICE_RENEWED};
+        struct sleeper me = {.wanted = NOTICE_RENEWED, .leaves = true};
 
         if (lock->sleeper || !was_granted(lock))
                 return PAWL_MISUSE;
@@ -478,7 +570,7 @@ static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
         core_renew(lock);
         if (!me.got)
                 client_sleep(client, &me);
-        return me.renewed;
+        return me.status;
 }
 
 int pawl_renew(pawl_lock *lock)
@@ -530,7 +622,7 @@ static int read_word(struct pawl_client *client, const char *word, const struct 
         if (code != PAWL_OK)
                 return code;
         options->size = sizeof(*options);
-        options->flags = PAWL_DETACH;
+        options->flags = PAWL_DETACH | (options->flags & PAWL_RENEW);
         options->ttl_ms = ttl / MS;
         options->wait_ms = PAWL_NO_WAIT;
         return check_times(options);

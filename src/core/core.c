@@ -140,7 +140,7 @@ static struct pawl_lock *lock_reuse(struct core *core)
 
         core->first_spare = lock->next_spare;
         core->spares--;
-        lock->marks[0] = lock->marks[1] = lock->marks[2] = 0;
+        lock->marks[0] = lock->marks[1] = lock->marks[2] = lock->marks[3] = 0;
         lock->token = 0;
         lock->on_granted = NULL;
         lock->on_released = NULL;
@@ -559,6 +559,18 @@ void core_renew(struct pawl_lock *lock)
         }
         lock->renewing = true;
         core->engine->ops->renew(core->engine, &claim, 1);
+}
+
+/* A renewal that is under way may still count; it was asked for before. */
+void core_wound(struct pawl_lock *lock)
+{
+        assert(held(lock));
+        lock->wounded = true;
+        if (lock->fixed)
+                return;
+        lock->fixed = true;
+        renew_end(lock);
+        renew_begin(lock);
 }
 
 /* One timer serves both ends: a wait that is over, a release that nobody confirmed. */

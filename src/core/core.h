@@ -80,12 +80,13 @@ struct pawl_lock {
                         bool running;   /* one of its callbacks is running */
                         bool sampled;   /* its short way is timed */
                         bool explained; /* there is a sentence */
+                        bool wounded;   /* another one comes first: pawl_wound */
                         uint8_t reason; /* enum pawl_reason */
                         int16_t status;
                         int16_t release_status;
                         int16_t renew_status;
                 };
-                uint64_t marks[3]; /* all of them, to be cleared at once */
+                uint64_t marks[4]; /* all of them, to be cleared at once */
         };
 
         /* the user's, and api's; on_lost, on_asked and arg are set for every claim */
@@ -103,7 +104,7 @@ struct pawl_lock {
         char text[LOCK_TEXT_ROOM]; /* the name, then the note */
         /* engine->claim_size bytes follow */
 };
-_Static_assert(offsetof(struct pawl_lock, renew_status) + sizeof(int16_t) ==
+_Static_assert(offsetof(struct pawl_lock, renew_status) + sizeof(int16_t) <=
                        offsetof(struct pawl_lock, marks) + sizeof(((struct pawl_lock *)NULL)->marks),
                "marks covers all of them");
 
@@ -184,6 +185,8 @@ void core_release(struct pawl_lock *lock);
 void core_forget(struct pawl_lock *lock);
 /* Renews now; NOTICE_RENEWED later or at once. */
 void core_renew(struct pawl_lock *lock);
+/* Held, but not for long: its lease is renewed no more. */
+void core_wound(struct pawl_lock *lock);
 /* Ends what core_renew began, if it is still under way, with code. */
 void core_end_renewal(struct pawl_lock *lock, int code);
 /* Is it held at this moment? Declares it lost if the deadline has passed: the timer may be late, the caller is not. */

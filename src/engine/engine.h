@@ -56,7 +56,11 @@ struct grant {
 struct inquiry {
         const char *name; /* or prefix, for list: "" for all */
         bool force;       /* init: also where it was done before */
+        const void *data; /* store: what is to be kept, borrowed until it is answered or forgotten */
+        size_t size;      /* 0: nothing any more; at most PAWL_VALUE_MAX */
+        int64_t keep;     /* ns; 0: until it is replaced */
         void (*entry)(struct inquiry *, const struct pawl_entry *);
+        void (*value)(struct inquiry *, const struct pawl_value *);     /* of fetch; borrowed for the call */
         void (*finding)(struct inquiry *, const struct pawl_finding *); /* of examine */
         void (*answered)(struct inquiry *, int code, const char *why);
 };
@@ -111,6 +115,18 @@ struct engine_inspect {
         void (*init)(struct engine *, struct inquiry *);
         /* The inquiry will not wait any longer: forget it, without an answer. Only where an inquiry takes I/O. */
         void (*forget)(struct engine *, struct inquiry *);
+};
+
+/* Optional: a few bytes beside each lock (PAWL_CAN_KEEP). An engine that has it has inspect as well: what is not answered in
+ * time is forgotten there, as any inquiry. */
+struct engine_values {
+        /* Keeps inquiry->data under the claim's name if, and only if, the claim is held in the store at that moment; check and
+         * write are one step there. PAWL_OK. PAWL_LOST: it is not, and nothing was changed. PAWL_IN_DOUBT: sent, and not
+         * confirmed. The claim may be gone before the answer: what is needed of it is copied. */
+        void (*store)(struct engine *, const struct claim *, uint64_t token, struct inquiry *);
+        /* value, then answered with PAWL_OK; or PAWL_NOT_FOUND: there is nothing, or it was to be kept no longer. Never older
+         * than what was confirmed before it was asked, also by another server of the same store. */
+        void (*fetch)(struct engine *, struct inquiry *);
 };
 
 /* One step of a quorum's protocol on one of its members (redlock): docs/decisions/0080. */
@@ -183,8 +199,9 @@ struct engine_leases {
         /* The word for a held, detached claim: letters, digits and [._:-], at most PAWL_LEASE_MAX bytes. */
         int (*word)(struct engine *, const struct claim *, char *word, size_t size);
         /* Reads the name and ttl out of a word (name needs PAWL_NAME_MAX + 1 bytes). Then adopt takes the lease up for
-         * a claim made with them: granted with the lease's token, or refused with PAWL_LOST. Told before it returns
-         * where there is no I/O. It may put the lease's uid in the place of the claim's. */
+         * a claim made with them: granted with the lease's token, or refused with PAWL_LOST; the host's owner is its
+         * owner from now on. Told before it returns where there is no I/O. It may put the lease's uid in the place of
+         * the claim's. */
         int (*read)(struct engine *, const char *word, char *name, int64_t *ttl, struct pawl_why *why);
         void (*adopt)(struct engine *, struct claim *, const char *word);
         /* Forgets a held, detached claim without touching the store and without an event. */
@@ -212,6 +229,7 @@ struct engine_ops {
         const struct engine_instant *instant;
         const struct engine_inspect *inspect;
         const struct engine_leases *leases;
+        const struct engine_values *values;
         const struct engine_member *member;
         const char *sql; /* what an administrator may run before the first use; NULL: nothing */
 };

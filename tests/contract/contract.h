@@ -14,6 +14,7 @@
 #define CONTRACT_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,6 +106,7 @@ struct peer *start_peer(const char *place);
 /* Says one line and waits for the answer's number (a PAWL_ code, for most); -1 if the peer does not answer.
  *   acquire NAME wait_ms ttl_ms [flags mode max_holders delay_ms]   -> code, and peer_token
  *   release  check  renew  forget  state  reason  remaining  lost  asked   -> the number
+ *   store TEXT   -> code of pawl_store
  *   lease    -> code, and peer_text         adopt WORD   -> code, and peer_token
  *   why      -> the code and, as the rest of the line, the sentence of the last acquire that failed */
 long ask_peer(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));

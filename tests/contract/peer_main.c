@@ -68,6 +68,11 @@ static void do_adopt(const char *rest)
         answer(code, code == PAWL_OK ? pawl_token(lock) : 0, NULL);
 }
 
+static void do_store(const char *rest)
+{
+        answer(pawl_store(lock, rest, strlen(rest), 0), pawl_token(lock), NULL);
+}
+
 static void do_lease(const char *rest)
 {
         char word[PAWL_LEASE_MAX + 1] = "";
@@ -146,10 +151,10 @@ static const struct order {
         void (*obey)(const char *rest);
         int needs_lock;
 } orders[] = {
-        {"acquire", do_acquire, 0}, {"adopt", do_adopt, 0}, {"lost", do_lost, 0},     {"asked", do_asked, 0},
-        {"release", do_release, 0}, {"lease", do_lease, 1}, {"forget", do_forget, 1}, {"check", do_check, 1},
-        {"renew", do_renew, 1},     {"state", do_state, 1}, {"reason", do_reason, 1}, {"remaining", do_remaining, 1},
-        {"why", do_why, 0},
+        {"acquire", do_acquire, 0},     {"adopt", do_adopt, 0}, {"lost", do_lost, 0},   {"asked", do_asked, 0},
+        {"release", do_release, 0},     {"lease", do_lease, 1}, {"store", do_store, 1}, {"forget", do_forget, 1},
+        {"check", do_check, 1},         {"renew", do_renew, 1}, {"state", do_state, 1}, {"reason", do_reason, 1},
+        {"remaining", do_remaining, 1}, {"why", do_why, 0},
 };
 
 static void obey(char *line)
