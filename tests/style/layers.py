@@ -97,8 +97,12 @@ above = [path for path in sources if path.startswith(("src/core/", "src/api/"))]
 check("core and api name no engine",
       ("%s names %s" % (path, name) for path in above for name in re.findall(r"\b(\w+)_engine\b", read(path))
        if name in engines))
-CLOCKS = re.compile(r"\b(clock_gettime|gettimeofday|timespec_get|getrandom|getentropy|time|random|rand|srand)[ ]?\(")
+CLOCKS = re.compile(r"\b(clock_gettime|gettimeofday|timespec_get|getrandom|getentropy|time|random|rand|srand|"
+                    r"clock_nanosleep|nanosleep|usleep|sleep)[ ]?\(")
 check("core has time and randomness from the loop alone",
       ("%s calls %s" % (path, name) for path in above if path.startswith("src/core/")
+       for name in CLOCKS.findall(read(path))))
+check("recipes have time and randomness from when.c alone",
+      ("%s calls %s" % (path, name) for path in sources if path.startswith("src/recipe/") and path != "src/recipe/when.c"
        for name in CLOCKS.findall(read(path))))
 done()
