@@ -37,8 +37,8 @@ uint64_t when_random(void)
         do
                 n = getrandom(&word, sizeof(word), 0);
         while (n < 0 && errno == EINTR);
-        /* Eight bytes come whole or not at all. Where the call is forbidden no client can be opened; what is left are the pauses
-         * of pawl_update, which are only to differ. */
+        /* Eight bytes come whole or not at all. Where the call is forbidden no client can be opened; what is left are the
+         * pauses of pawl_update, which are only to differ. */
         if (n != (ssize_t)sizeof(word))
                 word = (uint64_t)when_now() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&word;
         return word;

@@ -1,5 +1,5 @@
-/* when.h - time, sleep and chance for recipes, which stand on the public headers and have no loop. All three are here, so that
- * the simulator (tests/sim) gives a recipe another clock by linking another when.c. */
+/* when.h - time, sleep and chance for recipes, which stand on the public headers and have no loop. All three are here, so
+ * that the simulator (tests/sim) gives a recipe another clock by linking another when.c. */
 #ifndef PAWL_WHEN_H
 #define PAWL_WHEN_H
 
