@@ -1,0 +1,193 @@
+/* handle.c - small recipes around one lock: see pawl/handle.h. */
+#include <pawl/handle.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "recipe.h"
+
+/* ---- reentrant ----------------------------------------------------------------------------------------------------------- */
+
+struct pawl_reentrant {
+        pawl_client *client;
+        pawl_lock *lock;
+        uint64_t depth;
+        struct pawl_lock_options options;
+        char name[PAWL_NAME_MAX + 1];
+};
+
+int pawl_reentrant_new(pawl_client *client, const char *name, const struct pawl_lock_options *theirs,
+                       pawl_reentrant **out)
+{
+        struct pawl_lock_options options;
+        pawl_reentrant *reentrant;
+        int code = client && out ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+
+        if (code != PAWL_OK)
+                return code;
+        if (!name || !*name || strlen(name) > PAWL_NAME_MAX)
+                return recipe_fail(options.why, PAWL_INVALID, "a name has 1 to 255 bytes");
+        reentrant = calloc(1, sizeof(*reentrant));
+        if (!reentrant)
+                return recipe_fail(options.why, PAWL_NO_MEMORY, pawl_strerror(PAWL_NO_MEMORY));
+        reentrant->client = client;
+        reentrant->options = options;
+        reentrant->options.size = sizeof(options);
+        reentrant->options.why = NULL; /* the caller's, for this call */
+        memcpy(reentrant->name, name, strlen(name) + 1);
+        *out = reentrant;
+        return PAWL_OK;
+}
+
+int pawl_reentrant_acquire(pawl_reentrant *reentrant)
+{
+        int code;
+
+        if (!reentrant)
+                return PAWL_INVALID;
+        code = reentrant->depth
+                       ? pawl_check(reentrant->lock)
+                       : pawl_acquire(reentrant->client, reentrant->name, &reentrant->options, &reentrant->lock);
+        if (code == PAWL_OK)
+                reentrant->depth++;
+        return code;
+}
+
+int pawl_reentrant_release(pawl_reentrant *reentrant)
+{
+        pawl_lock *lock;
+
+        if (!reentrant)
+                return PAWL_INVALID;
+        if (!reentrant->depth)
+                return PAWL_MISUSE;
+        if (--reentrant->depth)
+                return PAWL_OK;
+        lock = reentrant->lock;
+        reentrant->lock = NULL;
+        return pawl_release(lock);
+}
+
+pawl_lock *pawl_reentrant_lock(const pawl_reentrant *reentrant)
+{
+        return reentrant ? reentrant->lock : NULL;
+}
+
+int pawl_reentrant_free(pawl_reentrant *reentrant)
+{
+        int code = reentrant ? pawl_release(reentrant->lock) : PAWL_OK;
+
+        free(reentrant);
+        return code;
+}
+
+/* ---- handed over --------------------------------------------------------------------------------------------------------- */
+
+int pawl_hand_over(pawl_lock *lock, char *word, size_t size)
+{
+        int code = pawl_lease(lock, word, size);
+
+        return code == PAWL_OK ? pawl_forget(lock) : code;
+}
+
+int pawl_take_over(pawl_client *client, const char *word, const struct pawl_lock_options *theirs, pawl_lock **lock)
+{
+        struct pawl_lock_options options;
+        int code = recipe_options(&options, sizeof(options), theirs);
+
+        if (code != PAWL_OK)
+                return code;
+        options.size = sizeof(options);
+        options.flags |= PAWL_RENEW;
+        return pawl_adopt(client, word, &options, lock);
+}
+
+/* ---- lent ---------------------------------------------------------------------------------------------------------------- */
+
+static int count_waiter(const struct pawl_entry *entry, void *arg)
+{
+        *(uint32_t *)arg += entry->role == PAWL_ROLE_WAITER;
+        return 0;
+}
+
+int pawl_waiters(pawl_client *client, const char *name, uint32_t *out)
+{
+        uint32_t count = 0;
+        int code = out ? pawl_show(client, name, count_waiter, &count) : PAWL_INVALID;
+
+        if (code != PAWL_OK && code != PAWL_NOT_FOUND)
+                return code;
+        *out = count;
+        return PAWL_OK;
+}
+
+int pawl_yield(pawl_client *client, const struct pawl_lock_options *options, pawl_lock **lock)
+{
+        char name[PAWL_NAME_MAX + 1];
+        uint32_t waiters = 0;
+        pawl_lock *mine;
+        int code;
+
+        if (!lock || !*lock)
+                return PAWL_INVALID;
+        mine = *lock;
+        memcpy(name, pawl_name(mine), strlen(pawl_name(mine)) + 1);
+        code = pawl_check(mine);
+        if (code == PAWL_OK && pawl_waiters(client, name, &waiters) == PAWL_OK && !waiters)
+                return PAWL_OK;
+        *lock = NULL;
+        if (code == PAWL_OK)
+                code = pawl_release(mine);
+        else
+                (void)pawl_release(mine);
+        if (code == PAWL_OK || code == PAWL_IN_DOUBT) /* unconfirmed: it is finished behind us, before we are served */
+                code = pawl_acquire(client, name, options, lock);
+        return code;
+}
+
+/* The claim is in the queue, or on its way there: the holders hear of it. If the lock came free a moment ago it is we who hear. */
+static int wait_asking(pawl_client *client, pawl_lock *claim)
+{
+        if (pawl_wait(claim, PAWL_NO_WAIT) == PAWL_TIMEOUT)
+                (void)pawl_ask(client, pawl_name(claim)); /* who cannot be told is worth waiting for all the same */
+        return pawl_wait(claim, PAWL_FOREVER);
+}
+
+static int ask_and_wait(pawl_client *client, const char *name, const struct pawl_lock_options *options,
+                        pawl_lock **lock)
+{
+        pawl_lock *claim;
+        int code = pawl_acquire_async(client, name, options, NULL, NULL, &claim);
+
+        if (code != PAWL_OK)
+                return code;
+        code = wait_asking(client, claim);
+        if (code == PAWL_OK) {
+                *lock = claim;
+                return PAWL_OK;
+        }
+        if (options->why)
+                (void)pawl_lock_why(claim, options->why);
+        (void)pawl_release(claim);
+        return code;
+}
+
+int pawl_acquire_asking(pawl_client *client, const char *name, const struct pawl_lock_options *theirs, pawl_lock **lock)
+{
+        struct pawl_lock_options options;
+        int64_t wait_ms;
+        int code = lock ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+
+        if (code == PAWL_OK)
+                code = recipe_needs(client, PAWL_CAN_ASK, options.why, "this engine cannot ask its holders");
+        if (code != PAWL_OK)
+                return code;
+        wait_ms = options.wait_ms;
+        options.size = sizeof(options);
+        options.wait_ms = PAWL_NO_WAIT;
+        code = pawl_acquire(client, name, &options, lock);
+        if (code != PAWL_BUSY || wait_ms == PAWL_NO_WAIT)
+                return code;
+        options.wait_ms = wait_ms;
+        return ask_and_wait(client, name, &options, lock);
+}

@@ -1,0 +1,271 @@
+/* once.c - one execution for each key: the lock "once/KEY", and beside it the result.
+ *
+ *   look --found--> done
+ *    ^ '--nothing--> try the lock --taken--> look again --found--> give the lock back, done
+ *    |                  |                        '--nothing--> run, store, release
+ *    |                  '--busy--> wait, sharing the lock with all others who wait
+ *    '---------------------------------------------'
+ *
+ * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. */
+#include <pawl/once.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "once_record.h"
+#include "recipe.h"
+
+#define KEEP_A_DAY (INT64_C(24) * 3600 * 1000)
+
+static int check_options(const struct pawl_once_options *theirs, struct pawl_once_options *options)
+{
+        int code = recipe_options(options, sizeof(*options), theirs);
+
+        if (code == PAWL_OK && options->flags)
+                return recipe_fail(options->why, PAWL_UNSUPPORTED, "flags are not known to this version");
+        if (code == PAWL_OK && options->keep_ms < -1)
+                return recipe_fail(options->why, PAWL_INVALID,
+                                   "a result is kept for some time, for a day (0) or for ever (-1)");
+        return code;
+}
+
+int pawl_once_name(const char *key, char *name)
+{
+        return name ? recipe_name("once", key, name, NULL) : PAWL_INVALID;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static int look(pawl_client *client, const char *name, struct pawl_why *why, struct pawl_result *result)
+{
+        struct pawl_value value;
+        int code = pawl_fetch(client, name, &value);
+
+        if (code != PAWL_OK)
+                return code == PAWL_NOT_FOUND ? code : recipe_explain(why, client, code);
+        *result = (struct pawl_result){.data = value.data, .token = value.token, .stored_us = value.stored_us};
+        if (once_record_read(value.data, value.size, &result->status, &result->flags, &result->size))
+                return PAWL_OK;
+        free(value.data);
+        return recipe_fail(why, PAWL_CORRUPT, "what is kept under this key is not a result of pawl_once");
+}
+
+int pawl_once_look(pawl_client *client, const char *key, struct pawl_why *why, struct pawl_result *result)
+{
+        char name[PAWL_NAME_MAX + 1];
+        int code = result ? recipe_name("once", key, name, why) : PAWL_INVALID;
+
+        return code == PAWL_OK ? look(client, name, why, result) : code;
+}
+
+/* Into room that holds a header and the data. */
+static int store(pawl_lock *lock, const struct pawl_result *result, int64_t keep_ms)
+{
+        char *record;
+        size_t size;
+        int code;
+
+        if (result->size > PAWL_RESULT_MAX || (result->size && !result->data) || result->flags > ONCE_FLAGS_MAX)
+                return PAWL_INVALID;
+        record = malloc(ONCE_HEAD_MAX + result->size);
+        if (!record)
+                return PAWL_NO_MEMORY;
+        size = once_record_write(record, result->status, result->flags, result->data, result->size);
+        code = pawl_store(lock, record, size, keep_ms == 0 ? KEEP_A_DAY : keep_ms < 0 ? 0 : keep_ms);
+        free(record);
+        return code;
+}
+
+int pawl_once_finish(pawl_lock *lock, const struct pawl_result *result, int64_t keep_ms)
+{
+        int code = result ? store(lock, result, keep_ms) : PAWL_INVALID;
+
+        (void)pawl_release(lock); /* what counts is the result: an unconfirmed release is finished behind us */
+        return code;
+}
+
+/* ---- who runs ----------------------------------------------------------------------------------------------------- */
+
+static int try_alone(pawl_client *client, const char *name, const struct pawl_once_options *options, pawl_lock **lock)
+{
+        return pawl_acquire(client, name,
+                            PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .ttl_ms = options->ttl_ms, .note = options->note,
+                                      .on_lost = options->on_lost, .arg = options->arg, .why = options->why),
+                            lock);
+}
+
+/* Until whoever has the lock gives it back, or loses it. */
+static int wait_with_others(pawl_client *client, const char *name, const struct pawl_once_options *options,
+                            int64_t deadline)
+{
+        uint32_t mode = pawl_capabilities(client) & PAWL_CAN_SHARE ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        int64_t left = recipe_left(deadline);
+        pawl_lock *lock;
+        int code;
+
+        if (left == PAWL_NO_WAIT)
+                return recipe_fail(options->why, options->wait_ms == PAWL_NO_WAIT ? PAWL_BUSY : PAWL_TIMEOUT,
+                                   "another one is at it");
+        code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = left, .mode = mode, .why = options->why), &lock);
+        if (code == PAWL_OK)
+                (void)pawl_release(lock);
+        return code;
+}
+
+/* The lock is ours: is there still nothing? */
+static int look_alone(pawl_client *client, const char *name, struct pawl_why *why, struct pawl_result *result,
+                      pawl_lock **lock)
+{
+        int code = look(client, name, why, result);
+
+        if (code == PAWL_NOT_FOUND)
+                return PAWL_OK;
+        (void)pawl_release(*lock);
+        *lock = NULL;
+        return code;
+}
+
+static int begin(pawl_client *client, const char *name, const struct pawl_once_options *options,
+                 struct pawl_result *result, pawl_lock **lock)
+{
+        int64_t deadline = recipe_deadline(options->wait_ms);
+        int code;
+
+        *lock = NULL;
+        for (;;) {
+                code = look(client, name, options->why, result);
+                if (code != PAWL_NOT_FOUND)
+                        return code;
+                code = try_alone(client, name, options, lock);
+                if (code == PAWL_OK)
+                        return look_alone(client, name, options->why, result, lock);
+                if (code == PAWL_BUSY)
+                        code = wait_with_others(client, name, options, deadline);
+                if (code != PAWL_OK)
+                        return code;
+        }
+}
+
+/* What all of them begin with. */
+static int prepare(pawl_client *client, const char *key, const struct pawl_once_options *theirs,
+                   struct pawl_once_options *options, char name[PAWL_NAME_MAX + 1])
+{
+        int code = check_options(theirs, options);
+
+        if (code == PAWL_OK)
+                code = recipe_name("once", key, name, options->why);
+        if (code == PAWL_OK)
+                code = recipe_needs(client, PAWL_CAN_KEEP, options->why, "this engine keeps nothing beside its locks");
+        return code;
+}
+
+int pawl_once_begin(pawl_client *client, const char *key, const struct pawl_once_options *theirs,
+                    struct pawl_result *result, pawl_lock **lock)
+{
+        struct pawl_once_options options;
+        char name[PAWL_NAME_MAX + 1];
+        struct pawl_result found;
+        pawl_lock *got;
+        int code;
+
+        if (!result || !lock)
+                return PAWL_INVALID;
+        code = prepare(client, key, theirs, &options, name);
+        if (code == PAWL_OK)
+                code = begin(client, name, &options, &found, &got);
+        if (code != PAWL_OK)
+                return code;
+        *lock = got;
+        if (!got)
+                *result = found;
+        return PAWL_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+/* As everybody else will read it: with a NUL behind. */
+static bool end_with_nul(struct pawl_result *result)
+{
+        char *data = realloc(result->data, result->size + 1);
+
+        if (!data)
+                return false;
+        data[result->size] = '\0';
+        result->data = data;
+        return true;
+}
+
+static int execute(pawl_lock *lock, const struct pawl_once_options *options, pawl_once_fn *fn, void *arg,
+                   struct pawl_result *result)
+{
+        uint64_t token = pawl_token(lock);
+        int code;
+
+        *result = (struct pawl_result){0};
+        code = fn(lock, result, arg);
+        if (code != PAWL_OK) {
+                (void)pawl_release(lock);
+                return recipe_fail(options->why, code, pawl_strerror(code));
+        }
+        result->token = token;
+        if (result->size <= PAWL_RESULT_MAX && !end_with_nul(result)) {
+                (void)pawl_release(lock);
+                return recipe_fail(options->why, PAWL_NO_MEMORY, pawl_strerror(PAWL_NO_MEMORY));
+        }
+        code = pawl_once_finish(lock, result, options->keep_ms);
+        return code == PAWL_OK ? code : recipe_fail(options->why, code, pawl_strerror(code));
+}
+
+int pawl_once(pawl_client *client, const char *key, const struct pawl_once_options *theirs, pawl_once_fn *fn, void *arg,
+              struct pawl_result *out)
+{
+        struct pawl_once_options options;
+        char name[PAWL_NAME_MAX + 1];
+        struct pawl_result result;
+        pawl_lock *lock;
+        int code;
+
+        if (!fn || !out)
+                return PAWL_INVALID;
+        code = prepare(client, key, theirs, &options, name);
+        while (code == PAWL_OK) {
+                code = begin(client, name, &options, &result, &lock);
+                if (code != PAWL_OK || !lock)
+                        break;
+                code = execute(lock, &options, fn, arg, &result);
+                if (code == PAWL_OK)
+                        break;
+                free(result.data);
+                if (code == PAWL_LOST) /* overtaken: the other's result is ours too */
+                        code = PAWL_OK;
+        }
+        if (code == PAWL_OK)
+                *out = result;
+        return code;
+}
+
+int pawl_once_forget(pawl_client *client, const char *key, const struct pawl_once_options *theirs)
+{
+        struct pawl_once_options options;
+        char name[PAWL_NAME_MAX + 1];
+        struct pawl_result result;
+        pawl_lock *lock;
+        int code = prepare(client, key, theirs, &options, name);
+
+        if (code == PAWL_OK)
+                code = pawl_acquire(client, name,
+                                    PAWL_LOCK(.wait_ms = options.wait_ms, .ttl_ms = options.ttl_ms, .why = options.why),
+                                    &lock);
+        if (code != PAWL_OK)
+                return code;
+        code = look(client, name, options.why, &result);
+        if (code == PAWL_OK || code == PAWL_CORRUPT) {
+                if (code == PAWL_OK)
+                        free(result.data);
+                code = pawl_store(lock, NULL, 0, 0);
+                if (code != PAWL_OK)
+                        recipe_explain(options.why, client, code);
+        }
+        (void)pawl_release(lock);
+        return code;
+}

@@ -1,0 +1,93 @@
+/* recipe.c - see recipe.h. */
+#include "recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "when.h"
+
+#define PAUSE_FIRST (2 * RECIPE_MS)
+#define PAUSE_LONGEST (250 * RECIPE_MS)
+
+int recipe_options(void *mine, size_t size, const void *theirs)
+{
+        uint32_t given = 0;
+
+        memset(mine, 0, size);
+        if (!theirs)
+                return PAWL_OK;
+        memcpy(&given, theirs, sizeof(given));
+        if (given < sizeof(given) || given > 4096)
+                return PAWL_INVALID;
+        memcpy(mine, theirs, given < size ? given : size);
+        for (size_t i = size; i < given; i++)
+                if (((const char *)theirs)[i])
+                        return PAWL_UNSUPPORTED;
+        return PAWL_OK;
+}
+
+int recipe_fail(struct pawl_why *why, int code, const char *text)
+{
+        if (why) {
+                *why = (struct pawl_why){.code = code};
+                snprintf(why->text, sizeof(why->text), "%s", text);
+        }
+        return code;
+}
+
+int recipe_explain(struct pawl_why *why, pawl_client *client, int code)
+{
+        if (why && (pawl_explain(client, why) != PAWL_OK || why->code != code))
+                recipe_fail(why, code, pawl_strerror(code));
+        return code;
+}
+
+int recipe_needs(pawl_client *client, uint32_t capabilities, struct pawl_why *why, const char *text)
+{
+        if ((pawl_capabilities(client) & capabilities) == capabilities)
+                return PAWL_OK;
+        return recipe_fail(why, PAWL_UNSUPPORTED, text);
+}
+
+int recipe_name(const char *family, const char *name, char room[PAWL_NAME_MAX + 1], struct pawl_why *why)
+{
+        int length;
+
+        if (!name || !*name)
+                return recipe_fail(why, PAWL_INVALID, "a name has at least one byte");
+        length = snprintf(room, PAWL_NAME_MAX + 1, "%s/%s", family, name);
+        if (length > PAWL_NAME_MAX)
+                return recipe_fail(why, PAWL_INVALID,
+                                   "the name is too long: with what is put before it, it may have 255 bytes");
+        return PAWL_OK;
+}
+
+int64_t recipe_deadline(int64_t wait_ms)
+{
+        if (wait_ms == PAWL_FOREVER)
+                return RECIPE_NEVER;
+        return when_now() + (wait_ms == PAWL_NO_WAIT ? 0 : wait_ms * RECIPE_MS);
+}
+
+int64_t recipe_left(int64_t deadline)
+{
+        int64_t left;
+
+        if (deadline == RECIPE_NEVER)
+                return PAWL_FOREVER;
+        left = deadline - when_now();
+        return left <= 0 ? PAWL_NO_WAIT : (left + RECIPE_MS - 1) / RECIPE_MS;
+}
+
+bool recipe_pause(struct recipe_pause *pause)
+{
+        int64_t length = pause->next ? pause->next : PAUSE_FIRST;
+        int64_t left = pause->deadline == RECIPE_NEVER ? RECIPE_NEVER : pause->deadline - when_now();
+
+        if (left <= 0)
+                return false;
+        pause->next = 2 * length < PAUSE_LONGEST ? 2 * length : PAUSE_LONGEST;
+        length = length / 2 + (int64_t)(when_random() % (uint64_t)(length / 2 + 1));
+        when_sleep(length < left ? length : left);
+        return true;
+}

@@ -1,0 +1,37 @@
+/* recipe.h - what recipes share: options, sentences, names of their own, time that runs out. They stand on the public
+ * headers alone; the clock is in when.h. */
+#ifndef PAWL_RECIPE_H
+#define PAWL_RECIPE_H
+
+#include <pawl.h>
+#include <stdbool.h>
+
+#define RECIPE_MS INT64_C(1000000)
+#define RECIPE_NEVER INT64_MAX
+
+/* The rule of pawl.h for structs that begin with their size; theirs may be NULL. PAWL_OK, PAWL_INVALID, PAWL_UNSUPPORTED. */
+int recipe_options(void *mine, size_t size, const void *theirs);
+/* Writes the sentence and returns code; why may be NULL. The text is ours: names go through the calls that escape them. */
+int recipe_fail(struct pawl_why *why, int code, const char *text);
+/* The same for a call that looks at the store or writes beside a lock: the client knows why. */
+int recipe_explain(struct pawl_why *why, pawl_client *client, int code);
+/* PAWL_UNSUPPORTED, and the text, if the client's engine lacks one of these. */
+int recipe_needs(pawl_client *client, uint32_t capabilities, struct pawl_why *why, const char *text);
+
+/* "FAMILY/NAME": the lock that a recipe takes for something called NAME. PAWL_INVALID if that is too long. */
+int recipe_name(const char *family, const char *name, char room[PAWL_NAME_MAX + 1], struct pawl_why *why);
+
+/* When a wait of wait_ms that begins now is over: RECIPE_NEVER for PAWL_FOREVER, now for PAWL_NO_WAIT. */
+int64_t recipe_deadline(int64_t wait_ms);
+/* What is left of it, as wait_ms for the next call: PAWL_NO_WAIT if nothing is. */
+int64_t recipe_left(int64_t deadline);
+
+/* Pauses of a reader that has to look again and again: from 2 ms, doubling, up to a quarter of a second, each between half
+ * and the whole of that; never past the deadline. False: the deadline has passed. */
+struct recipe_pause {
+        int64_t next;
+        int64_t deadline;
+};
+bool recipe_pause(struct recipe_pause *pause);
+
+#endif
