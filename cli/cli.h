@@ -36,8 +36,9 @@ struct command {
         int (*run)(const struct command *, int argc, char **argv);
 };
 
-extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_engines, cmd_fence, cmd_get, cmd_init,
-        cmd_ls, cmd_marks, cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence, cmd_get,
+        cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show,
+        cmd_top, cmd_ttl;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 
@@ -69,6 +70,9 @@ extern struct settings settings;
 /* Reads the options in argv up to the first word that is none, or behind "--". options ends with an entry without letter
  * and name; NULL: none of its own. True: go on with *argc words at *argv. False: the command ends with *status. */
 bool options_read(const struct command *, const struct option *options, int *argc, char ***argv, int *status);
+/* The same for "NAME [--] COMMAND...": options may stand on both sides of NAME. False: as above, also if NAME is missing. */
+bool options_around_name(const struct command *, const struct option *options, int *argc, char ***argv,
+                         const char **name, int *status);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* True if argc is within the bounds; else says so. */

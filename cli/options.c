@@ -269,6 +269,20 @@ bool options_read(const struct command *command, const struct option *options, i
         return true;
 }
 
+bool options_around_name(const struct command *command, const struct option *options, int *argc, char ***argv,
+                         const char **name, int *status)
+{
+        if (!options_read(command, options, argc, argv, status))
+                return false;
+        if (!*argc) {
+                *status = usage_error(command, "too few arguments: pawl %s %s", command->name, command->arguments);
+                return false;
+        }
+        *name = *(*argv)++;
+        (*argc)--;
+        return options_read(command, options, argc, argv, status);
+}
+
 int usage_error(const struct command *command, const char *format, ...)
 {
         char text[512];

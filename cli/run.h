@@ -10,7 +10,8 @@
 /* ---- signals.c: signals as something to read ------------------------------------------------------------------- */
 
 struct signals {
-        int fd; /* readable when one has come */
+        int fd;       /* readable when one has come */
+        int ended_by; /* the last INT, TERM or QUIT that has come; 0: none has */
         sigset_t original_mask;
         struct sigaction original_chld;
 };
@@ -141,6 +142,34 @@ int64_t keep_deadline(pawl_lock *, const struct keep_options *);
 /* Watches over COMMAND and the lock until COMMAND has ended, and on until at_least_ms. True if the lock was lost, or if
  * COMMAND was stopped because it was about to be. */
 bool keep(struct signals *, pawl_client *, pawl_lock *, struct child *, struct watchdog *, const struct keep_options *);
+
+/* ---- hold.c: COMMAND under a held lock ---------------------------------------------------------------------------- */
+
+struct hold {
+        const char *name; /* of the lock */
+        char **argv;      /* COMMAND */
+        struct keep_options keep;
+        int64_t kill_after_ms; /* -1: a fifth of the lease */
+        struct child child;
+        struct watchdog dog;
+};
+#define HOLD .keep = {.lost_signal = SIGTERM}, .kill_after_ms = -1
+/* clang-format off */
+#define HOLD_OPTIONS(hold)                                                                                             \
+        {0, "on-lost", "WHAT", "term (default), kill, signal:SIG or ignore", hold_on_lost, &(hold).keep.lost_signal},  \
+        {'k', "kill-after", "DUR", "from the signal to SIGKILL (ttl/5)", option_duration, &(hold).kill_after_ms}
+/* clang-format on */
+bool hold_on_lost(const struct option *, const char *text);
+/* EXIT_DONE if the options go together; completes the request. */
+int hold_check(const struct command *, const struct hold *, struct claim_request *);
+/* COMMAND as one string for $SHELL. */
+char **hold_shell(const char *string);
+/* Runs COMMAND while the lock is held. Its exit status, EXIT_LOST, or why it was not started. */
+int hold_command(struct hold *, struct signals *, pawl_client *, pawl_lock *);
+/* Gives the lock back; the status that is left to say. */
+int hold_release(const struct hold *, pawl_lock *, int status);
+/* After the lock was given back. An interrupt at the terminal that ended COMMAND ends the whole job. */
+void hold_end(struct hold *, int status);
 
 int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
 

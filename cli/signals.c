@@ -38,6 +38,7 @@ bool signals_begin(struct signals *signals)
         sigaddset(&blocked, SIGPIPE); /* a watchdog that is gone is an error code, not our end */
         sigaddset(&blocked, SIGTTOU); /* tcsetpgrp from the background */
         sigprocmask(SIG_BLOCK, &blocked, &signals->original_mask);
+        signals->ended_by = 0;
         signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         if (signals->fd < 0)
                 say("cannot watch for signals: %s", strerror(errno));
@@ -47,8 +48,11 @@ bool signals_begin(struct signals *signals)
 int signals_next(struct signals *signals)
 {
         struct signalfd_siginfo info;
+        int signal = read(signals->fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 
-        return read(signals->fd, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
+        if (signal == SIGINT || signal == SIGTERM || signal == SIGQUIT)
+                signals->ended_by = signal;
+        return signal;
 }
 
 void signals_restore(const struct signals *signals)

@@ -1,0 +1,218 @@
+/* cmd_elect.c - `pawl elect`: campaign, run COMMAND while we lead, and campaign again. And who leads, for those who only look. */
+#include <pawl/election.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+struct request {
+        struct claim_request claim;
+        struct hold hold;
+        const char *value;
+        bool once;
+        bool observe;
+        bool who;
+        int64_t every_ms;
+};
+static struct request request = {.claim = {CLAIM_REQUEST}, .hold = {HOLD}};
+
+/* A COMMAND that ends at once must not make elections go round as fast as they can. */
+enum { REST_MS = 1000 };
+
+static const struct option options[] = {
+        {'w', "wait", "DUR", "give up if not elected within DUR; else campaign for ever", option_duration,
+         &request.claim.wait_ms},
+        {'n', "nonblock", NULL, "give up at once if another one leads", claim_no_wait, &request.claim.wait_ms},
+        {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,
+         &request.claim.conflict_status},
+        {0, "ttl", "DUR", "the leader's lease: a dead one is followed after it (10s)", option_some_time,
+         &request.claim.ttl_ms},
+        {0, "value", "TEXT", "what observers see of us while we lead", option_text, &request.value},
+        {'1', "once", NULL, "end with COMMAND's status instead of campaigning again", option_flag, &request.once},
+        {0, "observe", NULL, "print leaders as they change: EPOCH OWNER VALUE", option_flag, &request.observe},
+        {0, "who", NULL, "print who leads now; status 1 if nobody does", option_flag, &request.who},
+        {0, "every", "DUR", "how often --observe looks (500ms)", option_some_time, &request.every_ms},
+        HOLD_OPTIONS(request.hold),
+        {0},
+};
+
+/* ---- looking ------------------------------------------------------------------------------------------------------ */
+
+/* Published by us it is text; by others it may be anything. Cut and escaped for people, whole for programs. */
+static void print_leader(const struct pawl_leader *leader)
+{
+        char owner[4 * PAWL_OWNER_MAX + 1], value[1024];
+
+        if (!leader) {
+                printf("-\n");
+                return;
+        }
+        escape_for_terminal(leader->owner, owner, sizeof(owner));
+        escape_for_terminal(leader->value ? leader->value : "", value, sizeof(value));
+        printf("%llu %s%s%s\n", (unsigned long long)leader->epoch, owner, *value ? " " : "", value);
+}
+
+static void print_json(const struct pawl_leader *leader)
+{
+        json_open(stdout, NULL, '{');
+        json_number(stdout, "epoch", leader ? (int64_t)leader->epoch : 0);
+        json_text(stdout, "owner", leader ? leader->owner : NULL);
+        json_text(stdout, "note", leader ? leader->note : NULL);
+        json_text(stdout, "value", leader ? leader->value : NULL);
+        if (leader) {
+                json_seconds(stdout, "since", leader->since_ms);
+                json_seconds(stdout, "remaining", leader->remaining_ms);
+        }
+        json_close(stdout, '}');
+        json_end(stdout);
+}
+
+static int tell(const struct pawl_leader *leader, void *arg)
+{
+        (void)arg;
+        if (settings.json)
+                print_json(leader);
+        else
+                print_leader(leader);
+        return fflush(stdout) != 0; /* nobody reads any more */
+}
+
+static int observe(pawl_client *client, const char *name)
+{
+        struct pawl_why why = {0};
+        int code = pawl_observe(client, name, PAWL_OBSERVE(.every_ms = request.every_ms, .why = &why), tell, NULL);
+
+        return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
+}
+
+static int who(pawl_client *client, const char *name)
+{
+        struct pawl_why why = {0};
+        struct pawl_leader leader;
+        int code = pawl_leader(client, name, &why, &leader);
+
+        if (code == PAWL_NOT_FOUND) {
+                detail("nobody leads '%s'", name);
+                return EXIT_CONFLICT;
+        }
+        if (code != PAWL_OK)
+                return fail(code, &why);
+        tell(&leader, NULL);
+        pawl_leader_free(&leader);
+        return EXIT_DONE;
+}
+
+/* ---- leading ------------------------------------------------------------------------------------------------------ */
+
+static bool publish(pawl_client *client, pawl_lock *lock)
+{
+        int code =
+                request.value && *request.value ? pawl_store(lock, request.value, strlen(request.value), 0) : PAWL_OK;
+
+        if (code == PAWL_OK)
+                return true;
+        (void)fail_of_client(client, code);
+        return false;
+}
+
+/* The value goes with the leader; should that fail, the next one's replaces it. */
+static void withdraw(pawl_lock *lock)
+{
+        if (request.value && *request.value && pawl_check(lock) == PAWL_OK)
+                (void)!pawl_store(lock, NULL, 0, 0);
+}
+
+/* One term: COMMAND's exit status. */
+static int lead(struct signals *signals, pawl_client *client, pawl_lock *lock)
+{
+        int status = publish(client, lock) ? hold_command(&request.hold, signals, client, lock) : EXIT_FAILED;
+
+        withdraw(lock);
+        return hold_release(&request.hold, lock, status);
+}
+
+/* False: a signal came that ends us. */
+static bool rest_until(struct signals *signals, int64_t until)
+{
+        struct pollfd fd = {.fd = signals->fd, .events = POLLIN};
+        int64_t left;
+
+        while (!signals->ended_by && (left = until - now_ns()) > 0) {
+                if (poll(&fd, 1, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
+                        break;
+                while (signals_next(signals) != 0)
+                        continue;
+        }
+        return !signals->ended_by;
+}
+
+/* Another try would come to the same. */
+static bool is_final(int status)
+{
+        return status == EXIT_NOT_FOUND || status == EXIT_NOT_EXECUTABLE || status == EXIT_FAILED;
+}
+
+static int campaign(struct signals *signals, pawl_client *client)
+{
+        for (;;) {
+                int64_t began_at = now_ns();
+                pawl_lock *lock;
+                int status = claim_wait(signals, client, request.hold.name, &request.claim, &lock);
+
+                if (!lock)
+                        return status;
+                status = lead(signals, client, lock);
+                hold_end(&request.hold, status);
+                if (request.once || signals->ended_by || is_final(status))
+                        return status;
+                detail("'%s' ended with status %d: campaigning again", request.hold.argv[0], status);
+                if (!rest_until(signals, began_at + REST_MS * INT64_C(1000000)))
+                        return EXIT_SIGNAL + signals->ended_by;
+        }
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+        struct signals signals;
+        pawl_client *client;
+        int status;
+
+        if (argc)
+                watchdog_last_word(argv[argc - 1]);
+        if (!options_around_name(command, options, &argc, &argv, &request.hold.name, &status))
+                return status;
+        if ((request.observe || request.who) && argc)
+                return usage_error(command, "who only looks runs no COMMAND, '%s' is too much", *argv);
+        if (request.observe || request.who)
+                return client_do(request.who ? who : observe, request.hold.name);
+        if (!argc)
+                return usage_error(command, "elect wants a COMMAND to run while we lead '%s'", request.hold.name);
+        request.hold.argv = argv;
+        status = hold_check(command, &request.hold, &request.claim);
+        if (status != EXIT_DONE)
+                return status;
+        if (!signals_begin(&signals))
+                return EXIT_FAILED;
+        status = client_open(PAWL_DRIVE_CALLER, &client);
+        if (status != EXIT_DONE)
+                return status;
+        status = campaign(&signals, client);
+        pawl_close(client);
+        return status;
+}
+
+const struct command cmd_elect = {
+        .name = "elect",
+        .arguments = "NAME [--] COMMAND [ARG...]",
+        .summary = "campaign for NAME, run COMMAND while we lead, campaign again",
+        .details = "The epoch is PAWL_TOKEN in COMMAND's environment: it grows with every election. COMMAND is ended "
+                   "before\n"
+                   "another one can be elected. Ends with INT, TERM or QUIT, which COMMAND gets first; with -1 when "
+                   "COMMAND\n"
+                   "ends. --observe and --who look and run nothing.",
+        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .run = run,
+};

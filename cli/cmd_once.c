@@ -1,0 +1,238 @@
+/* cmd_once.c - `pawl once`: the first caller with KEY runs COMMAND; status and output are kept, and later callers get them. */
+#include <pawl/once.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+#include "tee.h"
+
+struct request {
+        struct claim_request claim;
+        struct hold hold;
+        const char *key;
+        int64_t keep_ms; /* 0: a day */
+        bool keep_for_ever;
+        bool look;
+        bool forget;
+};
+static struct request request = {.claim = {CLAIM_REQUEST}, .hold = {HOLD}};
+
+/* What pawl_result.flags mean here. */
+enum { OUTPUT_CUT = 1 };
+/* What claim_wait returns if the lock is taken; no exit status. */
+enum { TAKEN = 1000 };
+
+static const struct option options[] = {
+        {0, "keep", "DUR", "how long the result is kept (24h)", option_some_time, &request.keep_ms},
+        {0, "keep-forever", NULL, "keep it until --forget", option_flag, &request.keep_for_ever},
+        {'n', "nonblock", NULL, "fail at once if another one is at it", claim_no_wait, &request.claim.wait_ms},
+        {'w', "wait", "DUR", "give up after DUR; else wait for whoever is at it", option_duration,
+         &request.claim.wait_ms},
+        {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,
+         &request.claim.conflict_status},
+        {0, "ttl", "DUR", "the lease: if a runner dies the next one runs after it (10s)", option_some_time,
+         &request.claim.ttl_ms},
+        {0, "look", NULL, "print the kept output, run nothing; status 1 if there is none", option_flag, &request.look},
+        {0, "forget", NULL, "forget the result: the next caller runs", option_flag, &request.forget},
+        HOLD_OPTIONS(request.hold),
+        {0},
+};
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static void print_json(const struct pawl_result *result)
+{
+        json_open(stdout, NULL, '{');
+        json_text(stdout, "key", request.key);
+        json_number(stdout, "status", result->status);
+        json_number(stdout, "token", (int64_t)result->token);
+        json_number(stdout, "size", (int64_t)result->size);
+        json_flag(stdout, "cut", result->flags & OUTPUT_CUT);
+        json_seconds(stdout, "stored", result->stored_us / 1000);
+        json_text(stdout, "output", result->data);
+        json_close(stdout, '}');
+        json_end(stdout);
+}
+
+/* As the one execution ended. */
+static int replay(struct pawl_result *result)
+{
+        int status = result->status;
+
+        detail("'%s' was done before, with token %llu", request.key, (unsigned long long)result->token);
+        if (settings.json)
+                print_json(result);
+        else
+                fwrite(result->data, 1, result->size, stdout);
+        if (result->flags & OUTPUT_CUT)
+                warn("the output of '%s' was longer: only its first %zu bytes were kept", request.key, result->size);
+        free(result->data);
+        return status;
+}
+
+static int look(pawl_client *client, const char *key)
+{
+        struct pawl_why why = {0};
+        struct pawl_result result;
+        int code = pawl_once_look(client, key, &why, &result);
+
+        if (code == PAWL_NOT_FOUND)
+                return EXIT_CONFLICT;
+        if (code != PAWL_OK)
+                return fail(code, &why);
+        replay(&result);
+        return EXIT_DONE;
+}
+
+static int forget(pawl_client *client, const char *key)
+{
+        int64_t wait_ms = request.claim.wait_ms < 0 ? PAWL_FOREVER
+                          : request.claim.wait_ms   ? request.claim.wait_ms
+                                                    : PAWL_NO_WAIT;
+        struct pawl_why why = {0};
+        int code = pawl_once_forget(client, key, PAWL_ONCE(.wait_ms = wait_ms, .why = &why));
+
+        if (code == PAWL_NOT_FOUND || code == PAWL_BUSY || code == PAWL_TIMEOUT)
+                return (int)request.claim.conflict_status;
+        return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+/* A COMMAND that a signal ended has no result; nor has one that could not be started. */
+static bool has_result(int status)
+{
+        return status != EXIT_LOST && request.hold.child.ended && request.hold.child.how == CLD_EXITED;
+}
+
+static int keep_result(pawl_lock *lock, const struct tee *tee, int status)
+{
+        struct pawl_result result = {
+                .data = tee->bytes, .size = tee->size, .status = status, .flags = tee->cut ? OUTPUT_CUT : 0};
+        int code = pawl_once_finish(lock, &result, request.keep_for_ever ? -1 : request.keep_ms);
+
+        if (code == PAWL_OK && tee->cut)
+                warn("the output of '%s' is longer than %zu bytes: later callers get no more of it", request.key,
+                     tee->size);
+        if (code == PAWL_LOST) {
+                warn("the lock for '%s' was lost: the result is another one's business", request.key);
+                return EXIT_LOST;
+        }
+        if (code != PAWL_OK) {
+                say("the result of '%s' may not have been kept: %s", request.key, pawl_strerror(code));
+                return EXIT_FAILED;
+        }
+        return status;
+}
+
+static int execute(struct signals *signals, pawl_client *client, pawl_lock *lock)
+{
+        struct tee tee;
+        int status;
+
+        if (!tee_begin(&tee, PAWL_RESULT_MAX)) {
+                pawl_release(lock);
+                return EXIT_FAILED;
+        }
+        status = hold_command(&request.hold, signals, client, lock);
+        tee_end(&tee);
+        status = has_result(status) ? keep_result(lock, &tee, status) : hold_release(&request.hold, lock, status);
+        free(tee.bytes);
+        hold_end(&request.hold, status);
+        return status;
+}
+
+/* Until whoever is at it has ended, together with all others who wait. EXIT_DONE: look again. */
+static int wait_with_others(struct signals *signals, pawl_client *client, const char *name)
+{
+        struct claim_request waiting = request.claim;
+        pawl_lock *lock;
+        int status;
+
+        waiting.shared = pawl_capabilities(client) & PAWL_CAN_SHARE;
+        status = claim_wait(signals, client, name, &waiting, &lock);
+        if (lock)
+                pawl_release(lock);
+        return status;
+}
+
+/* As pawl_once_begin, with an ear for signals. */
+static int once(struct signals *signals, pawl_client *client, const char *name)
+{
+        struct claim_request at_once = request.claim;
+        struct pawl_why why = {0};
+        struct pawl_result result;
+        pawl_lock *lock;
+        int code, status;
+
+        at_once.wait_ms = 0;
+        at_once.conflict_status = TAKEN;
+        for (;;) {
+                code = pawl_once_look(client, request.key, &why, &result);
+                if (code == PAWL_OK)
+                        return replay(&result);
+                if (code != PAWL_NOT_FOUND)
+                        return fail(code, &why);
+                status = claim_wait(signals, client, name, &at_once, &lock);
+                if (lock)
+                        break;
+                if (status == TAKEN)
+                        status = wait_with_others(signals, client, name);
+                if (status != EXIT_DONE)
+                        return status;
+        }
+        code = pawl_once_look(client, request.key, &why, &result); /* it may have been done while we came to it */
+        if (code == PAWL_NOT_FOUND)
+                return execute(signals, client, lock);
+        pawl_release(lock);
+        return code == PAWL_OK ? replay(&result) : fail(code, &why);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+        static char name[PAWL_NAME_MAX + 1];
+        struct signals signals;
+        pawl_client *client;
+        int status;
+
+        if (argc)
+                watchdog_last_word(argv[argc - 1]);
+        if (!options_around_name(command, options, &argc, &argv, &request.key, &status))
+                return status;
+        if ((request.look || request.forget) && argc)
+                return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *argv);
+        if (request.look || request.forget)
+                return client_do(request.look ? look : forget, request.key);
+        if (!argc)
+                return usage_error(command, "once wants a COMMAND to run for '%s'", request.key);
+        if (pawl_once_name(request.key, name) != PAWL_OK)
+                return usage_error(command, "a key has 1 to 250 bytes");
+        request.hold.name = name;
+        request.hold.argv = argv;
+        status = hold_check(command, &request.hold, &request.claim);
+        if (status != EXIT_DONE)
+                return status;
+        if (!signals_begin(&signals))
+                return EXIT_FAILED;
+        status = client_open(PAWL_DRIVE_CALLER, &client);
+        if (status != EXIT_DONE)
+                return status;
+        status = once(&signals, client, name);
+        pawl_close(client);
+        return status;
+}
+
+const struct command cmd_once = {
+        .name = "once",
+        .arguments = "KEY [--] COMMAND [ARG...]",
+        .summary = "run COMMAND once for KEY; later callers get its status and output",
+        .details = "Standard output is kept (its first 65472 bytes), standard error is not. A COMMAND that is killed, "
+                   "or cannot\n"
+                   "be started, has no result, and the next caller runs. Give PAWL_TOKEN to what COMMAND changes: a "
+                   "runner that\n"
+                   "was overtaken is refused there (pawl-fence(1)), and its late result is refused here (status 123).",
+        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .run = run,
+};
