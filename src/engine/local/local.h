@@ -31,7 +31,7 @@
 #include "../engine.h"
 
 enum {
-        LAYOUT_VERSION = 1,
+        LAYOUT_VERSION = 2,
         PAGE = 4096,
         PROCESSES_MAX = 8192,
         BUCKETS = 65536,
@@ -188,7 +188,8 @@ struct entry {
         uint32_t max_holders;
         uint32_t news_next;
         uint32_t how; /* of ENDED: enum pawl_how */
-        uint64_t unused[2];
+        uint64_t age;
+        uint64_t unused;
 
         char note[64];
         char owner_text[64]; /* of a detached one, whose process may be gone */

@@ -51,6 +51,7 @@ static inline struct entry *fill(struct local *local, struct claim *claim, struc
         entry->uid[0] = claim->uid[0];
         entry->uid[1] = claim->uid[1];
         entry->delay = claim->delay;
+        entry->age = claim->age;
         entry->mode = claim->mode;
         entry->max_holders = claim->max_holders;
         if (unlikely(claim->detached))
@@ -730,8 +731,8 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
         if (code == PAWL_OK)
                 code = open_path(local, url, why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
-                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY | PAWL_SEES_DEATH |
-                               (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY | PAWL_CAN_AGE |
+                               PAWL_SEES_DEATH | (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);
         return code;
 }
 

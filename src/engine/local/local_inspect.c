@@ -84,6 +84,7 @@ static void copy_entry(struct page *page, const struct name *name, const struct 
         line->entry.since_ms = unix_ms(page, entry->since);
         line->entry.mode = entry->mode;
         line->entry.max_holders = entry->max_holders;
+        line->entry.age = entry->age;
         line->entry.waiters = name->waiters;
         line->entry.flags = (entry_flags(entry) & FIXED) != 0 ? PAWL_DETACH : 0;
 }
