@@ -8,7 +8,7 @@
  *
  *   state:  +--------+---------+-------------+----------+------------------+--------------------+
  *           | header | durable |  processes  | buckets  |      names       |      entries       |
- *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 960  | to 524288 x 256    |
+ *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 960  | to 524288 x 320    |
  *           +--------+---------+-------------+----------+------------------+--------------------+
  *
  * An entry is one claim: waiting, granted or held. Entries are the truth: every change of one is committed by one
@@ -192,7 +192,8 @@ struct entry {
         uint64_t unused;
 
         char note[64];
-        char owner_text[64]; /* of a detached one, whose process may be gone */
+        char maker[PAST_OWNER]; /* of a detached one, whose process may be gone: for the history */
+        char taker[PAST_OWNER]; /* who has it now */
 };
 
 _Static_assert(sizeof(struct header) <= PAGE, "the header is one page");
@@ -200,7 +201,7 @@ _Static_assert(sizeof(struct process) == 256, "layout");
 _Static_assert(sizeof(struct bucket) == 16, "layout");
 _Static_assert(sizeof(struct past) == 160, "layout");
 _Static_assert(sizeof(struct name) == 960, "layout");
-_Static_assert(sizeof(struct entry) == 256, "layout");
+_Static_assert(sizeof(struct entry) == 320, "layout");
 
 /* Identities: generation << 14 | slot + 1. */
 enum { SLOT_BITS = 14, SLOT_MASK = (1 << SLOT_BITS) - 1, GENERATION_MASK = (1 << (32 - SLOT_BITS)) - 1 };
@@ -351,6 +352,14 @@ static inline uint32_t entry_owner(const struct entry *entry)
 static inline void entry_own(struct entry *entry, uint32_t owner)
 {
         atomic_store_explicit(&entry->owner, owner, memory_order_release);
+}
+
+/* It outlives its process: the lease alone ends it. After the commit: should we die before, it is just a dead holder's. */
+static inline void entry_detach(const struct local *local, struct entry *entry)
+{
+        memcpy(entry->maker, local->brief, sizeof(entry->maker));
+        memcpy(entry->taker, local->brief, sizeof(entry->taker));
+        entry_own(entry, DETACHED);
 }
 
 static inline uint32_t entry_flags(const struct entry *entry)

@@ -69,13 +69,6 @@ static inline struct entry *fill(struct local *local, struct claim *claim, struc
         return entry;
 }
 
-static void make_detached(struct local *local, struct entry *entry)
-{
-        memcpy(entry->owner_text, local->brief, sizeof(entry->owner_text) - 1);
-        entry->owner_text[sizeof(entry->owner_text) - 1] = '\0';
-        entry_own(entry, DETACHED); /* after the commit: should we die before, it is just a dead holder's */
-}
-
 static inline int take(struct local *local, struct claim *claim, struct name *name, int64_t now, struct grant *grant)
 {
         uint64_t token = token_next(local);
@@ -89,7 +82,7 @@ static inline int take(struct local *local, struct claim *claim, struct name *na
         hook(local, 1);
         entry_commit(entry, HELD);
         if (unlikely(claim->detached))
-                make_detached(local, entry);
+                entry_detach(local, entry);
         hook(local, 2);
         queue_hold(local, name, entry);
         part_of(claim)->view = VIEW_HELD;
@@ -229,7 +222,7 @@ static void credit_maker(struct name *name, const struct entry *entry)
 
         past->token = 0; /* as in queue_release */
         past->writer = 0;
-        snprintf(past->owner, sizeof(past->owner), "%.*s", (int)sizeof(entry->owner_text) - 1, entry->owner_text);
+        snprintf(past->owner, sizeof(past->owner), "%.*s", (int)sizeof(entry->maker) - 1, entry->maker);
         past->token = token;
 }
 

@@ -72,8 +72,7 @@ static void copy_entry(struct page *page, const struct name *name, const struct 
         if (line == NULL)
                 return;
         if (entry_owner(entry) == DETACHED)
-                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(entry->owner_text) - 1,
-                         entry->owner_text);
+                snprintf(line->owner, sizeof(line->owner), "%.*s", (int)sizeof(entry->taker) - 1, entry->taker);
         else
                 process_owner(page->local, entry_owner(entry), line->owner, sizeof(line->owner));
         if ((entry_flags(entry) & NOTED) != 0)

@@ -121,6 +121,7 @@ static void adopt(struct engine *engine, struct claim *claim, const char *text)
         part->bucket = (uint32_t)(bucket_of(local, name->hash) - local->buckets);
         part->view = VIEW_HELD;
         local->known++;
+        memcpy(entry->taker, local->brief, sizeof(entry->taker));
         grant.token = entry->token;
         grant.sent_at = entry->lease_until - entry->ttl;
         bucket_give(local, bucket_of(local, name->hash));

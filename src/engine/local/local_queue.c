@@ -1,6 +1,7 @@
 /* local_queue.c - who holds a name, who waits for it, and how the lock goes from one to the next. The name's bucket is
  * ours in every function here but queue_flush. Each change of an entry is filled in first and committed by one store;
  * then the lists follow. */
+#include <stdio.h>
 #include <string.h>
 
 #include "local.h"
@@ -161,8 +162,7 @@ static void owner_of(struct local *local, const struct entry *entry, char *text,
         if (likely(owner == local->id)) {
                 memcpy(text, local->brief, size < sizeof(local->brief) ? size : sizeof(local->brief));
         } else if (owner == DETACHED) {
-                memcpy(text, entry->owner_text, sizeof(entry->owner_text));
-                text[sizeof(entry->owner_text) - 1] = '\0';
+                snprintf(text, size, "%.*s", (int)sizeof(entry->maker) - 1, entry->maker);
         } else {
                 process_owner(local, owner, text, size);
         }
@@ -296,11 +296,8 @@ void queue_confirm(struct local *local, struct entry *entry, int64_t now)
         entry->since = now;
         atomic_fetch_and(&entry->flags, ~(uint32_t)(BLOCKING | DEEP));
         entry_commit(entry, HELD);
-        if (detached) {
-                memcpy(entry->owner_text, local->brief, sizeof(entry->owner_text));
-                entry->owner_text[sizeof(entry->owner_text) - 1] = '\0';
-                entry_own(entry, DETACHED); /* after the commit: should we die between, it is just a dead holder's */
-        }
+        if (detached)
+                entry_detach(local, entry);
 }
 
 /* One of our own: held at once, told when the bucket is given back. */
