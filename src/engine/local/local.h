@@ -5,6 +5,7 @@
  *   state     the mapped file, drawn below
  *   alive     empty; byte 0 is locked while somebody prepares the state, byte 1 + slot while that process lives
  *   bell.N    a FIFO for the process in slot N: a byte in it means "look at your news"
+ *   values    the bytes kept beside locks, a file for each name; see local_value.c
  *
  *   state:  +--------+---------+-------------+----------+------------------+--------------------+
  *           | header | durable |  processes  | buckets  |      names       |      entries       |
@@ -25,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "../../base/list.h"
 #include "../../base/why.h"
@@ -34,6 +36,7 @@ enum {
         LAYOUT_VERSION = 2,
         PAGE = 4096,
         PROCESSES_MAX = 8192,
+        VALUE_LOCKS = 2 * PROCESSES_MAX, /* where in alive the locks of values begin: beyond every lifeline */
         BUCKETS = 65536,
         NAMES_MAX = 262144,
         ENTRIES_MAX = 524288,
@@ -274,6 +277,10 @@ struct local {
         uint32_t wake_count;
         bool flushing;
 
+        struct list errands;  /* stores and fetches that wait for a stripe */
+        uint32_t stored;      /* how many times: each so many of them sweep */
+        uint32_t temporaries; /* how many were named */
+
         bool bell_tried;
         struct watch bell;
         struct timer tick;
@@ -377,6 +384,18 @@ int file_grow_names(struct local *local);
 int file_grow_entries(struct local *local);
 /* False if the state file was removed under us. */
 bool file_is_there(struct local *local);
+/* Whether a file that is open may be trusted; name is for the sentence. */
+int file_check(const struct local *local, int fd, const char *name, struct pawl_why *why);
+/* Gives the group its rights to something new, if the directory is a group's. */
+void file_share(const struct local *local, int fd, mode_t mode);
+/* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, which one may do at a time. *fd is to be
+ * closed if it is not negative, whatever is returned. */
+int file_open_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+                    struct pawl_why *why);
+int file_make_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+                    struct pawl_why *why);
+/* The directory of values, likewise. */
+int file_open_values(struct local *local, bool make, int *fd, struct pawl_why *why);
 /* For tests: capacities of files created from now on; 0: the greatest. */
 void local_set_capacity(uint32_t processes, uint32_t names, uint32_t entries);
 /* "/var/lib/pawl" or below the home directory. PAWL_OK or why there is none. */
@@ -674,12 +693,51 @@ void claim_look(struct local *local, struct claim *claim);
 /* The claim is no longer known. */
 void claim_forget(struct local *local, struct claim *claim);
 
+/* ---- local_value.c: the files that hold values ------------------------------------------------------------------- */
+
+/* Where the value of a name is: values/DIRECTORY/FILE, both of its SHA-256. The directory's number is also which of the 256
+ * locks covers it: a byte of alive, locked by who changes something there. */
+struct value_place {
+        uint8_t stripe;
+        char directory[3];
+        char file[63];
+};
+
+enum { VALUE_FILE_MAX = 64 + PAWL_NAME_MAX + PAWL_VALUE_MAX };
+
+void value_place(const char *name, struct value_place *place);
+int64_t value_now_us(void);
+/* The bytes of a file, into VALUE_FILE_MAX; how many. until_us: 0 for ever. */
+size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, void *bytes);
+/* Reads them, and leaves them as they are. value->data points into bytes. PAWL_NOT_FOUND: it was to be kept no longer. PAWL_CORRUPT, PAWL_OTHER_VERSION. */
+int value_read(void *bytes, size_t size, const char *name, int64_t now_us, struct pawl_value *value);
+/* A new file with a name of its own, whole and on disk, but in nobody's way. */
+int value_prepare(struct local *local, const char *name, const struct pawl_value *value, int64_t until_us,
+                  char temporary[32], struct pawl_why *why);
+void value_discard(struct local *local, const char *temporary);
+/* Puts it into its place, or nothing if temporary is "". The stripe is ours. PAWL_IN_DOUBT: done, but perhaps not on disk. */
+int value_put(struct local *local, const struct value_place *place, const char *temporary, struct pawl_why *why);
+/* What is there; *bytes is to be freed, whatever is returned. */
+int value_load(struct local *local, const struct value_place *place, const char *name, void **bytes,
+               struct pawl_value *value, struct pawl_why *why);
+/* Removes some of what has run out; the stripe is ours. */
+void value_sweep(struct local *local, uint8_t stripe);
+/* Removes what dead processes were preparing. */
+void value_sweep_temporaries(struct local *local);
+
+/* ---- local_keep.c: store and fetch ------------------------------------------------------------------------------- */
+
+void keep_forget(struct engine *engine, struct inquiry *inquiry);
+/* Forgets all that are under way. */
+void keep_close(struct local *local);
+
 /* local_examine.c */
 void local_examine(struct engine *engine, struct inquiry *inquiry);
 
 extern const struct engine_instant local_instant;
 extern const struct engine_inspect local_inspect;
 extern const struct engine_leases local_leases;
+extern const struct engine_values local_values;
 extern const struct engine_ops local_engine;
 
 #endif

@@ -718,6 +718,7 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
         list_init(&local->heads);
         list_init(&local->limbo);
         list_init(&local->told);
+        list_init(&local->errands);
         code = url_only(url, known, why);
         if (code == PAWL_OK)
                 code = process_watch_fork(local, why); /* before there is a lifeline that a child could inherit */
@@ -725,7 +726,7 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
                 code = open_path(local, url, why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY | PAWL_CAN_AGE |
-                               PAWL_SEES_DEATH | (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);
+                               PAWL_CAN_KEEP | PAWL_SEES_DEATH | (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);
         return code;
 }
 
@@ -733,6 +734,7 @@ static void close_engine(struct engine *engine)
 {
         struct local *local = local_of(engine);
 
+        keep_close(local);
         if (local->tick.place != 0)
                 loop_unset(engine->host->loop, &local->tick);
         process_leave(local);
@@ -761,4 +763,5 @@ const struct engine_ops local_engine = {
         .instant = &local_instant,
         .inspect = &local_inspect,
         .leases = &local_leases,
+        .values = &local_values,
 };

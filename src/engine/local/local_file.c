@@ -135,32 +135,42 @@ static mode_t file_mode(const struct local *local)
         return local->shared_directory ? 0660 : 0600;
 }
 
-static int check_file(struct local *local, int fd, const char *name, struct pawl_why *why)
+/* Of a file or directory below: who could interfere. */
+static int check_rights(const struct local *local, const struct stat *status, const char *name, mode_t mode,
+                        struct pawl_why *why)
 {
-        struct stat status;
         struct stat directory;
 
-        if (fstat(fd, &status) != 0 || fstat(local->directory_fd, &directory) != 0)
+        if (fstat(local->directory_fd, &directory) != 0)
+                return why_system(why, errno, "cannot look at %s", local->path);
+        if ((status->st_mode & S_IWOTH) != 0 || ((status->st_mode & S_IWGRP) != 0 && !local->shared_directory))
+                return why_set(why, PAWL_DENIED, "others may write to %s/%s; chmod it to %o", local->path, name,
+                               (unsigned)mode);
+        if (!local->shared_directory && status->st_uid != geteuid() && status->st_uid != directory.st_uid &&
+            status->st_uid != 0)
+                return why_set(why, PAWL_DENIED, "%s/%s belongs to user %u; remove it when nobody uses it", local->path,
+                               name, (unsigned)status->st_uid);
+        return PAWL_OK;
+}
+
+int file_check(const struct local *local, int fd, const char *name, struct pawl_why *why)
+{
+        struct stat status;
+
+        if (fstat(fd, &status) != 0)
                 return why_system(why, errno, "cannot look at %s/%s", local->path, name);
         if (!S_ISREG(status.st_mode))
                 return why_set(why, PAWL_DENIED, "%s/%s is not a regular file; remove it", local->path, name);
         if (status.st_nlink > 1)
                 return why_set(why, PAWL_DENIED, "%s/%s has a second name; remove that link", local->path, name);
-        if ((status.st_mode & S_IWOTH) != 0 || ((status.st_mode & S_IWGRP) != 0 && !local->shared_directory))
-                return why_set(why, PAWL_DENIED, "others may write to %s/%s; chmod it to %o", local->path, name,
-                               (unsigned)file_mode(local));
-        if (!local->shared_directory && status.st_uid != geteuid() && status.st_uid != directory.st_uid &&
-            status.st_uid != 0)
-                return why_set(why, PAWL_DENIED, "%s/%s belongs to user %u; remove it when nobody uses it", local->path,
-                               name, (unsigned)status.st_uid);
-        return PAWL_OK;
+        return check_rights(local, &status, name, file_mode(local), why);
 }
 
 static int open_file(struct local *local, const char *name, int flags, int *fd, struct pawl_why *why)
 {
         *fd = openat(local->directory_fd, name, flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, file_mode(local));
         if (*fd >= 0)
-                return check_file(local, *fd, name, why);
+                return file_check(local, *fd, name, why);
         if (errno == ENOENT)
                 return PAWL_NOT_FOUND;
         if (errno == ELOOP)
@@ -171,14 +181,14 @@ static int open_file(struct local *local, const char *name, int flags, int *fd, 
 }
 
 /* The umask may have taken the group's right away. A file that is not ours has its mode already. */
-static void share(struct local *local, int fd)
+void file_share(const struct local *local, int fd, mode_t mode)
 {
         struct stat directory;
 
         if (!local->shared_directory || fstat(local->directory_fd, &directory) != 0)
                 return;
         if (fchown(fd, (uid_t)-1, directory.st_gid) == 0)
-                (void)fchmod(fd, 0660);
+                (void)fchmod(fd, mode);
 }
 
 static int open_alive(struct local *local, struct pawl_why *why)
@@ -186,7 +196,7 @@ static int open_alive(struct local *local, struct pawl_why *why)
         int code = open_file(local, "alive", O_CREAT, &local->alive_fd, why);
 
         if (code == PAWL_OK)
-                share(local, local->alive_fd);
+                file_share(local, local->alive_fd, 0660);
         else if (code == PAWL_NOT_FOUND) /* although it was to be made: /proc, or removed under us */
                 why_set(why, code = PAWL_SYSTEM, "no file can be made in %s; name a directory on a disk", local->path);
         return code;
@@ -341,7 +351,7 @@ static int create_state(struct local *local, uint64_t fence, struct pawl_why *wh
         if (code == PAWL_OK && fdatasync(fd) != 0)
                 code = why_system(why, errno, "cannot write the new state in %s to disk", local->path);
         if (code == PAWL_OK) {
-                share(local, fd);
+                file_share(local, fd, 0660);
                 if (renameat(local->directory_fd, "state.new", local->directory_fd, "state") != 0)
                         code = why_system(why, errno, "cannot put the new state in %s into place", local->path);
                 else
@@ -545,6 +555,61 @@ bool file_is_there(struct local *local)
         if (!local->deleted && fstat(local->state_fd, &status) == 0 && status.st_nlink == 0)
                 local->deleted = true;
         return !local->deleted;
+}
+
+/* ---- directories below ------------------------------------------------------------------------------------------- */
+
+int file_open_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+                    struct pawl_why *why)
+{
+        struct stat status;
+
+        *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (*fd < 0 && errno == ENOENT)
+                return PAWL_NOT_FOUND;
+        if (*fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+                return why_set(why, PAWL_DENIED, "%s/%s is not a directory, or a symbolic link to one; remove it",
+                               local->path, shown);
+        if (*fd < 0 || fstat(*fd, &status) != 0)
+                return why_system(why, errno, "cannot open the directory %s/%s", local->path, shown);
+        return check_rights(local, &status, shown, local->shared_directory ? 0770 : 0700, why);
+}
+
+/* Under another name first: nobody sees it before the group has its rights. */
+int file_make_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+                    struct pawl_why *why)
+{
+        char fresh[32];
+        int code;
+
+        snprintf(fresh, sizeof(fresh), "%s.new", name);
+        if (mkdirat(parent, fresh, 0700) != 0 && errno != EEXIST)
+                return why_system(why, errno, "cannot make the directory %s/%s", local->path, shown);
+        code = file_open_below(local, parent, fresh, shown, fd, why);
+        if (code == PAWL_NOT_FOUND)
+                return why_set(why, PAWL_SYSTEM, "%s/%s was removed while it was made", local->path, shown);
+        if (code != PAWL_OK)
+                return code;
+        file_share(local, *fd, 0770);
+        if (renameat(parent, fresh, parent, name) != 0 || fsync(parent) != 0)
+                return why_system(why, errno, "cannot put the directory %s/%s into place", local->path, shown);
+        return PAWL_OK;
+}
+
+int file_open_values(struct local *local, bool make, int *fd, struct pawl_why *why)
+{
+        int code = file_open_below(local, local->directory_fd, "values", "values", fd, why);
+
+        if (code != PAWL_NOT_FOUND || !make)
+                return code;
+        code = init_lock(local, why);
+        if (code != PAWL_OK)
+                return code;
+        code = file_open_below(local, local->directory_fd, "values", "values", fd, why);
+        if (code == PAWL_NOT_FOUND)
+                code = file_make_below(local, local->directory_fd, "values", "values", fd, why);
+        init_unlock(local);
+        return code;
 }
 
 /* ---- growth: disk space before first use, so that a full disk is an error and never a SIGBUS --------------------- */

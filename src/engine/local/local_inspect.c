@@ -353,4 +353,5 @@ const struct engine_inspect local_inspect = {
         .break_ = break_lock,
         .ask = ask,
         .examine = local_examine,
+        .forget = keep_forget,
 };

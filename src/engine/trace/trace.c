@@ -278,6 +278,14 @@ static void pass_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
         passing->asker->entry(passing->asker, entry);
 }
 
+static void pass_value(struct inquiry *inquiry, const struct pawl_value *value)
+{
+        struct passing *passing = container_of(inquiry, struct passing, inquiry);
+
+        passing->lines++;
+        passing->asker->value(passing->asker, value);
+}
+
 static void pass_finding(struct inquiry *inquiry, const struct pawl_finding *finding)
 {
         struct passing *passing = container_of(inquiry, struct passing, inquiry);
@@ -315,7 +323,11 @@ static struct inquiry *pass(struct trace *trace, const char *what, struct inquir
         *passing = (struct passing){
                 .inquiry = {.name = asker->name,
                             .force = asker->force,
+                            .data = asker->data,
+                            .size = asker->size,
+                            .keep = asker->keep,
                             .entry = pass_entry,
+                            .value = pass_value,
                             .finding = pass_finding,
                             .answered = pass_answer},
                 .asker = asker,
@@ -370,6 +382,34 @@ static const struct engine_inspect trace_inspect = {
         .examine = inspect_examine,
         .init = inspect_init,
         .forget = inspect_forget,
+};
+
+/* ---- values: how many bytes, never which ------------------------------------------------------------------------- */
+
+static void values_store(struct engine *engine, const struct claim *claim, uint64_t token, struct inquiry *asker)
+{
+        struct trace *trace = trace_of(engine);
+        struct inquiry *inquiry = pass(trace, "store", asker);
+
+        if (!inquiry)
+                return;
+        say(trace, "store", claim->name, "%zu bytes under token %llu, for %.3f ms", asker->size,
+            (unsigned long long)token, us(asker->keep) / 1000);
+        trace->inner->ops->values->store(trace->inner, claim, token, inquiry);
+}
+
+static void values_fetch(struct engine *engine, struct inquiry *asker)
+{
+        struct trace *trace = trace_of(engine);
+        struct inquiry *inquiry = pass(trace, "fetch", asker);
+
+        if (inquiry)
+                trace->inner->ops->values->fetch(trace->inner, inquiry);
+}
+
+static const struct engine_values trace_values = {
+        .store = values_store,
+        .fetch = values_fetch,
 };
 
 /* ---- leases: their words are secrets and are not logged ---------------------------------------------------------- */
@@ -459,6 +499,7 @@ static void take_after(struct trace *trace)
         trace->ops.instant = inner->ops->instant ? &trace_instant : NULL;
         take_inspect_after(trace, inner->ops->inspect);
         trace->ops.leases = inner->ops->leases ? &trace_leases : NULL;
+        trace->ops.values = inner->ops->values ? &trace_values : NULL;
         trace->engine.ops = &trace->ops;
         trace->note_at = (inner->claim_size + align - 1) / align * align;
         trace->engine.claim_size = trace->note_at + sizeof(struct note);
