@@ -73,6 +73,26 @@ static void do_store(const char *rest)
         answer(pawl_store(lock, rest, strlen(rest), 0), pawl_token(lock), NULL);
 }
 
+/* MS TEXT; without a text: nothing any more. */
+static void do_keep(const char *rest)
+{
+        char *text;
+        long long keep_ms = strtoll(rest, &text, 10);
+        if (*text == ' ')
+                text++;
+        answer(pawl_store(lock, text, strlen(text), keep_ms), pawl_token(lock), NULL);
+}
+
+static void do_fetch(const char *rest)
+{
+        char name[256] = "";
+        struct pawl_value value = {0};
+        sscanf(rest, "%255s", name);
+        int code = pawl_fetch(client, name, &value);
+        answer(code, value.token, value.data);
+        free(value.data);
+}
+
 static void do_lease(const char *rest)
 {
         char word[PAWL_LEASE_MAX + 1] = "";
@@ -154,7 +174,7 @@ static const struct order {
         {"acquire", do_acquire, 0},     {"adopt", do_adopt, 0}, {"lost", do_lost, 0},   {"asked", do_asked, 0},
         {"release", do_release, 0},     {"lease", do_lease, 1}, {"store", do_store, 1}, {"forget", do_forget, 1},
         {"check", do_check, 1},         {"renew", do_renew, 1}, {"state", do_state, 1}, {"reason", do_reason, 1},
-        {"remaining", do_remaining, 1}, {"why", do_why, 0},
+        {"remaining", do_remaining, 1}, {"why", do_why, 0},     {"keep", do_keep, 1},   {"fetch", do_fetch, 0},
 };
 
 static void obey(char *line)
