@@ -70,6 +70,7 @@ static void do_adopt(const char *rest)
 
 static void do_store(const char *rest)
 {
+        rest += *rest == ' ';
         answer(pawl_store(lock, rest, strlen(rest), 0), pawl_token(lock), NULL);
 }
 
