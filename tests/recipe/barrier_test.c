@@ -1,0 +1,116 @@
+/* barrier_test.c - waiting for each other: barriers that open for as many as were asked for, latches that count down. */
+#include "contract.h"
+
+#include <pawl/barrier.h>
+
+enum { PARTIES = 4, ROUNDS = 3 };
+static atomic_int came[ROUNDS], left[ROUNDS], too_early;
+
+struct party {
+        pawl_client *client;
+        int number;
+};
+
+static void *meet(void *arg)
+{
+        struct party *party = arg;
+        pawl_barrier *barrier;
+
+        for (int round = 0; round < ROUNDS; round++) {
+                nap(20 * party->number);
+                atomic_fetch_add(&came[round], 1);
+                MUST(pawl_barrier_enter(party->client, "b", PARTIES, PAWL_BARRIER(.wait_ms = 2 * PATIENCE), &barrier));
+                if (atomic_load(&came[round]) < PARTIES)
+                        atomic_fetch_add(&too_early, 1);
+                CHECK_INT(pawl_barrier_check(barrier), PAWL_OK);
+                atomic_fetch_add(&left[round], 1);
+                CHECK_INT(pawl_barrier_leave(barrier, 2 * PATIENCE), PAWL_OK);
+                if (atomic_load(&left[round]) < PARTIES)
+                        atomic_fetch_add(&too_early, 1);
+        }
+        return NULL;
+}
+
+TEST(nobody_goes_on_before_all_have_come_nor_before_all_are_done_round_after_round)
+{
+        const char *place = fresh_place();
+        static struct party parties[PARTIES];
+        pthread_t threads[PARTIES];
+        pawl_barrier *none;
+
+        for (int i = 0; i < PARTIES; i++)
+                parties[i] = (struct party){join(place), i};
+        if (!(pawl_capabilities(parties[0].client) & PAWL_CAN_KEEP)) {
+                CHECK_INT(pawl_barrier_enter(parties[0].client, "b", 2, NULL, &none), PAWL_UNSUPPORTED);
+                return;
+        }
+        NEEDS(parties[0].client, PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        for (int i = 0; i < PARTIES; i++)
+                REQUIRE(pthread_create(&threads[i], NULL, meet, &parties[i]) == 0);
+        for (int i = 0; i < PARTIES; i++)
+                pthread_join(threads[i], NULL);
+        CHECK_INT(atomic_load(&too_early), 0);
+        CHECK_INT(atomic_load(&left[ROUNDS - 1]), PARTIES);
+        CHECK(SOON(nothing_is_left(parties[0].client, "barrier/b")));
+}
+
+TEST(who_gives_up_or_dies_does_not_count)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct peer *peer = start_peer(place);
+        pawl_barrier *barrier;
+
+        NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
+        CHECK_INT(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
+        REQUIRE_INT(ask_peer(peer, "acquire barrier/b 0 500 0 1"), PAWL_OK);
+        kill_peer(peer);
+        CHECK(SOON(nothing_is_left(one, "barrier/b")));
+        CHECK_INT(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 300), &barrier), PAWL_TIMEOUT);
+        MUST(pawl_barrier_enter(two, "b", 1, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier));
+        CHECK_INT(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
+        CHECK_INT(pawl_barrier_leave(NULL, 0), PAWL_OK);
+        CHECK_INT(pawl_barrier_enter(one, "b", 0, NULL, &barrier), PAWL_INVALID);
+}
+
+static void *wait_at_latch(void *arg)
+{
+        static atomic_int code;
+
+        atomic_store(&code, pawl_latch_wait(arg, "l", PAWL_BARRIER(.wait_ms = 2 * PATIENCE)));
+        return &code;
+}
+
+TEST(a_latch_opens_when_enough_was_done_and_stays_open)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pthread_t thread;
+        uint32_t count = 9;
+        void *code;
+
+        if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
+                CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_UNSUPPORTED);
+                return;
+        }
+        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        REQUIRE(pthread_create(&thread, NULL, wait_at_latch, two) == 0);
+        MUST(pawl_latch_down(one, "l", 4, 1, NULL, &count));
+        CHECK_UINT(count, 3);
+        MUST(pawl_latch_down(one, "l", 4, 2, NULL, &count));
+        CHECK_UINT(count, 1);
+        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        MUST(pawl_latch_down(one, "l", 4, 5, NULL, &count));
+        CHECK_UINT(count, 0);
+        REQUIRE(pthread_join(thread, &code) == 0);
+        CHECK_INT(atomic_load((atomic_int *)code), PAWL_OK);
+        CHECK_INT(pawl_latch_wait(one, "l", NULL), PAWL_OK);
+        MUST(pawl_latch_down(one, "l", 4, 1, NULL, &count));
+        CHECK_UINT(count, 0);
+        MUST(pawl_latch_forget(one, "l", NULL));
+        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        CHECK_INT(pawl_latch_down(one, "l", 0, 1, NULL, NULL), PAWL_INVALID);
+        CHECK_INT(pawl_latch_down(one, "l", 1, 0, NULL, NULL), PAWL_INVALID);
+        CHECK_INT(pawl_latch_down(one, "", 1, 1, NULL, NULL), PAWL_INVALID);
+}
