@@ -1,0 +1,93 @@
+#!/bin/sh
+# once.sh - one execution for each key, and its status and output for everybody.
+. "${0%/*}/cli.sh"
+
+status 3 "the first caller runs the command and has its status" "$pawl" once k -- sh -c 'echo out; echo err >&2; exit 3'
+is "and its output" "$output" out
+is "standard error passes, too" "$errors" err
+status 3 "the second has the same status" "$pawl" once k -- sh -c 'echo other; exit 0'
+is "and the same output" "$output" out
+is "standard error is not kept" "$errors" ""
+status 0 "another key is another execution" "$pawl" once other -- echo hello
+is "with its own output" "$output" hello
+ok "options may stand behind the key" "$pawl" once third --keep 1h -- echo kept
+ok "--look prints what is kept" "$pawl" once --look third
+is "which is this" "$output" kept
+status 1 "--look finds nothing where nothing was done" "$pawl" once --look nothing
+ok "--look --json is JSON" sh -c '"$1" once --look --json k | python3 -m json.tool' sh "$pawl"
+ok "--forget forgets" "$pawl" once --forget k
+status 1 "once" "$pawl" once --forget k
+status 0 "and the next caller runs" "$pawl" once k -- true
+
+ok "bytes come back as they were" sh -c '
+        "$1" once bytes -- head -c 50000 /dev/urandom >"$2/first"
+        "$1" once bytes -- false >"$2/second"
+        [ "$(wc -c <"$2/first")" -eq 50000 ] && cmp "$2/first" "$2/second"' sh "$pawl" "$scratch"
+ok "a longer output passes whole" sh -c '[ "$("$1" once long -- head -c 200000 /dev/zero 2>"$2/said" | wc -c)" -eq 200000 ]' \
+        sh "$pawl" "$scratch"
+like "and it is said that less of it is kept" "$(cat "$scratch/said")" "*65472*"
+ok "later callers get as much as was kept" sh -c '[ "$("$1" once long -- true 2>/dev/null | wc -c)" -eq 65472 ]' sh "$pawl"
+
+status 127 "a command that is not there has no result" "$pawl" once missing -- /nonexistent
+status 0 "and the next caller runs" "$pawl" once missing -- true
+status 143 "a command that a signal ended has none either" "$pawl" once killed -- sh -c 'kill -TERM $$'
+status 0 "and the next caller runs then, too" "$pawl" once killed -- true
+ok "a result is kept for as long as was said" "$pawl" once short --keep 200ms -- echo first
+ok "and then it is done anew" await sh -c '[ "$("$1" once short --keep 200ms -- echo second)" = second ]' sh "$pawl"
+
+# While one is at it.
+mkfifo "$scratch/gate"
+"$pawl" once gated -- sh -c "echo began >'$scratch/began'; read x <'$scratch/gate'; echo result" >"$scratch/first" &
+first=$!
+later $first
+await_file "$scratch/began"
+status 1 "-n does not wait for who is at it" "$pawl" once -n gated -- echo mine
+status 9 "-E chooses the status" "$pawl" once -n -E 9 gated -- echo mine
+status 1 "-w gives up" "$pawl" once -w 50ms gated -- echo mine
+"$pawl" once gated -- echo mine >"$scratch/second" &
+second=$!
+later $second
+"$pawl" once gated -- echo mine >"$scratch/third" &
+third=$!
+later $third
+sleep 0.2
+echo go >"$scratch/gate"
+wait_status $first
+is "the one who ran has its result" "$(cat "$scratch/first")" result
+wait_status $second
+is "those who waited have it" "$(cat "$scratch/second")" result
+wait_status $third
+is "all of them" "$(cat "$scratch/third")" result
+
+# One that is killed in the middle.
+rm -f "$scratch/began"
+"$pawl" once crash --ttl 1s -- sh -c "echo \$PAWL_TOKEN >'$scratch/began'; exec sleep 60" &
+victim=$!
+later $victim
+await_file "$scratch/began"
+kill -KILL $victim
+status 0 "if the runner is killed another one runs" "$pawl" once crash -- sh -c 'echo "$PAWL_TOKEN"'
+ok "with a greater token" test "$output" -gt "$(cat "$scratch/began")"
+
+# One that is overtaken.
+rm -f "$scratch/began"
+"$pawl" once late --on-lost ignore -- sh -c "echo began >'$scratch/began'; read x <'$scratch/gate'; echo late" \
+        >"$scratch/late" 2>/dev/null &
+slow=$!
+later $slow
+await_file "$scratch/began"
+ok "an administrator breaks its lock" "$pawl" break once/late
+status 0 "another one runs meanwhile" "$pawl" once late -- echo early
+echo go >"$scratch/gate"
+wait_status $slow
+is "the late one is refused" "$code" 123
+status 0 "and the other's result stands" "$pawl" once late -- true
+is "as it was" "$output" early
+
+status 125 "a key must be there" "$pawl" once
+status 125 "and a command" "$pawl" once k2
+ok "which is said in one sentence" one_sentence
+status 125 "a key that is too long is refused" "$pawl" once "$(printf '%0251d' 0)" -- true
+status 125 "--look runs nothing" "$pawl" once --look k -- true
+ok "the password is hidden from the command" "$pawl" once env -- sh -c 'test -n "$PAWL_URL" && test -n "$PAWL_TOKEN"'
+done_testing
