@@ -153,6 +153,69 @@ bool is_free(struct driver *driver, const char *name)
         return seat_try(&seat) == PAWL_OK && seat_release(&seat) == PAWL_OK;
 }
 
+static void on_value(struct inquiry *inquiry, const struct pawl_value *value)
+{
+        struct report *report = container_of(inquiry, struct report, inquiry);
+
+        report->size = value->size;
+        report->token = value->token;
+        snprintf(report->text, sizeof(report->text), "%.*s", (int)value->size, (const char *)value->data);
+}
+
+static void on_answered(struct inquiry *inquiry, int code, const char *why)
+{
+        struct report *report = container_of(inquiry, struct report, inquiry);
+
+        report->answered = true;
+        report->code = code;
+        snprintf(report->why, sizeof(report->why), "%s", why != NULL ? why : "");
+}
+
+void store_begin(struct seat *seat, const char *text, int64_t keep, struct report *report)
+{
+        *report = (struct report){.inquiry = {.name = seat->claim.name,
+                                              .data = text,
+                                              .size = text != NULL ? strlen(text) : 0,
+                                              .keep = keep,
+                                              .answered = on_answered}};
+        local_values.store(seat->driver->engine, &seat->claim, seat->token, &report->inquiry);
+}
+
+void fetch_begin(struct driver *driver, const char *name, struct report *report)
+{
+        *report = (struct report){.inquiry = {.name = name, .value = on_value, .answered = on_answered}};
+        local_values.fetch(driver->engine, &report->inquiry);
+}
+
+int report_of(struct driver *driver, struct report *report)
+{
+        int64_t end = loop_now(&driver->loop) + 10 * SECOND;
+
+        while (!report->answered && loop_now(&driver->loop) < end)
+                drivers_turn(&driver, 1);
+        return report->answered ? report->code : -1;
+}
+
+int store(struct seat *seat, const char *text, int64_t keep)
+{
+        struct report report;
+
+        store_begin(seat, text, keep, &report);
+        return report_of(seat->driver, &report);
+}
+
+bool is_kept(struct driver *driver, const char *name, const char *text)
+{
+        struct report report;
+        int code;
+
+        fetch_begin(driver, name, &report);
+        code = report_of(driver, &report);
+        if (text == NULL)
+                return code == PAWL_NOT_FOUND;
+        return code == PAWL_OK && report.size == strlen(text) && strcmp(report.text, text) == 0;
+}
+
 void drivers_turn(struct driver **drivers, size_t count)
 {
         struct timespec pause = {.tv_nsec = 200000};

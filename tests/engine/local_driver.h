@@ -47,6 +47,25 @@ int seat_release(struct seat *seat);
 /* Takes and gives back. */
 bool is_free(struct driver *driver, const char *name);
 
+/* What a store or a fetch came to. */
+struct report {
+        struct inquiry inquiry;
+        bool answered;
+        int code;
+        char why[256];
+        char text[1024]; /* of fetch: the value, cut */
+        size_t size;
+        uint64_t token;
+};
+/* Begins to store a text, or nothing if it is NULL, or to fetch; the report is to be turned for, or forgotten. */
+void store_begin(struct seat *seat, const char *text, int64_t keep, struct report *report);
+void fetch_begin(struct driver *driver, const char *name, struct report *report);
+/* The code, once it is answered: after 10 s at most. */
+int report_of(struct driver *driver, struct report *report);
+int store(struct seat *seat, const char *text, int64_t keep);
+/* Whether that is what is kept; NULL: nothing. */
+bool is_kept(struct driver *driver, const char *name, const char *text);
+
 /* Turns the loops until the seat's claim is granted, for 10 s at most. */
 #define GRANTED(seat, ...)                                                                                             \
         drivers_grant((seat), (struct driver *[]){__VA_ARGS__},                                                        \

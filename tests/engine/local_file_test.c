@@ -382,6 +382,44 @@ TEST(a_disk_that_becomes_full_refuses_new_names_and_keeps_the_old)
         free(names);
 }
 
+TEST(a_disk_that_becomes_full_refuses_new_values_and_keeps_the_old)
+{
+        enum { MORE_THAN_FIT = 1000 };
+        static char text[1000];
+        char names[MORE_THAN_FIT][8];
+        const char *path = small_disk("6m");
+        struct driver driver;
+        struct report report;
+        struct seat seat;
+        int code = PAWL_OK;
+        int at;
+
+        memset(text, 'x', sizeof(text) - 1);
+        driver_must_open(&driver, path);
+        for (at = 0; at < MORE_THAN_FIT && code == PAWL_OK; at++) {
+                snprintf(names[at], sizeof(names[at]), "%d", at);
+                seat_init(&seat, &driver, names[at]);
+                REQUIRE_INT(seat_try(&seat), PAWL_OK);
+                code = store(&seat, text, 0);
+                if (code == PAWL_OK)
+                        CHECK_INT(seat_release(&seat), PAWL_OK);
+        }
+        CHECK_INT(code, PAWL_FULL);
+        CHECK(is_kept(&driver, "0", text));
+        CHECK(is_kept(&driver, seat.claim.name, NULL));
+        store_begin(&seat, text, 0, &report);
+        CHECK_INT(report_of(&driver, &report), PAWL_FULL);
+        CHECK_HAS(report.why, "No space");
+        CHECK_INT(seat_release(&seat), PAWL_OK);
+        seat_init(&seat, &driver, "0");
+        REQUIRE_INT(seat_try(&seat), PAWL_OK);
+        CHECK_INT(store(&seat, "y", 0), PAWL_FULL);
+        CHECK(is_kept(&driver, "0", text));
+        CHECK_INT(store(&seat, NULL, 0), PAWL_OK); /* what makes room needs none */
+        CHECK_INT(store(&seat, "y", 0), PAWL_OK);
+        driver_close(&driver);
+}
+
 TEST(a_limit_on_file_sizes_is_an_error_and_not_a_signal)
 {
         struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};

@@ -390,9 +390,9 @@ int file_check(const struct local *local, int fd, const char *name, struct pawl_
 void file_share(const struct local *local, int fd, mode_t mode);
 /* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, which one may do at a time. *fd is to be
  * closed if it is not negative, whatever is returned. */
-int file_open_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+int file_open_below(struct local *local, int parent, const char *name, const char *shown, int *fd,
                     struct pawl_why *why);
-int file_make_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
+int file_make_below(struct local *local, int parent, const char *name, const char *shown, int *fd,
                     struct pawl_why *why);
 /* The directory of values, likewise. */
 int file_open_values(struct local *local, bool make, int *fd, struct pawl_why *why);

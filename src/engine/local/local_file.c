@@ -559,8 +559,7 @@ bool file_is_there(struct local *local)
 
 /* ---- directories below ------------------------------------------------------------------------------------------- */
 
-int file_open_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
-                    struct pawl_why *why)
+int file_open_below(struct local *local, int parent, const char *name, const char *shown, int *fd, struct pawl_why *why)
 {
         struct stat status;
 
@@ -576,8 +575,7 @@ int file_open_below(const struct local *local, int parent, const char *name, con
 }
 
 /* Under another name first: nobody sees it before the group has its rights. */
-int file_make_below(const struct local *local, int parent, const char *name, const char *shown, int *fd,
-                    struct pawl_why *why)
+int file_make_below(struct local *local, int parent, const char *name, const char *shown, int *fd, struct pawl_why *why)
 {
         char fresh[32];
         int code;
@@ -591,6 +589,7 @@ int file_make_below(const struct local *local, int parent, const char *name, con
         if (code != PAWL_OK)
                 return code;
         file_share(local, *fd, 0770);
+        hook(local, 66);
         if (renameat(parent, fresh, parent, name) != 0 || fsync(parent) != 0)
                 return why_system(why, errno, "cannot put the directory %s/%s into place", local->path, shown);
         return PAWL_OK;
