@@ -277,6 +277,34 @@ TEST_WITHIN(60, who_is_stopped_inside_delays_others_but_not_for_ever)
         driver_close(&driver);
 }
 
+static pid_t writer;
+
+static void let_a_writer_in(struct local *local, int point)
+{
+        if (point != 67)
+                return;
+        local->hook = NULL;
+        writer = stopped_storing(local->path, 64);
+}
+
+TEST(what_is_not_on_disk_yet_is_not_told)
+{
+        const char *path = state_directory();
+        struct driver driver;
+        struct report report;
+
+        share();
+        driver_must_open(&driver, path);
+        driver_local(&driver)->hook = let_a_writer_in; /* between our look and our reading */
+        fetch_begin(&driver, "a", &report);
+        CHECK(!report.answered);
+        kill(writer, SIGCONT);
+        CHECK_INT(report_of(&driver, &report), PAWL_OK);
+        CHECK_STR(report.text, "of the stopped one");
+        end(writer);
+        driver_close(&driver);
+}
+
 TEST(who_is_stopped_before_it_looks_changes_nothing_afterwards)
 {
         static const int points[] = {60, 61};

@@ -361,7 +361,7 @@ static inline void entry_own(struct entry *entry, uint32_t owner)
         atomic_store_explicit(&entry->owner, owner, memory_order_release);
 }
 
-/* It outlives its process: the lease alone ends it. After the commit: should we die before, it is just a dead holder's. */
+/* It outlives its process. After the commit: should we die before, it is just a dead holder's. */
 static inline void entry_detach(const struct local *local, struct entry *entry)
 {
         memcpy(entry->maker, local->brief, sizeof(entry->maker));
@@ -388,8 +388,8 @@ bool file_is_there(struct local *local);
 int file_check(const struct local *local, int fd, const char *name, struct pawl_why *why);
 /* Gives the group its rights to something new, if the directory is a group's. */
 void file_share(const struct local *local, int fd, mode_t mode);
-/* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, which one may do at a time. *fd is to be
- * closed if it is not negative, whatever is returned. */
+/* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, which one may do at a time. *fd
+ * is to be closed if it is not negative, whatever is returned. */
 int file_open_below(struct local *local, int parent, const char *name, const char *shown, int *fd,
                     struct pawl_why *why);
 int file_make_below(struct local *local, int parent, const char *name, const char *shown, int *fd,
@@ -695,8 +695,8 @@ void claim_forget(struct local *local, struct claim *claim);
 
 /* ---- local_value.c: the files that hold values ------------------------------------------------------------------- */
 
-/* Where the value of a name is: values/DIRECTORY/FILE, both of its SHA-256. The directory's number is also which of the 256
- * locks covers it: a byte of alive, locked by who changes something there. */
+/* Where the value of a name is: values/DIRECTORY/FILE, both of its SHA-256. The directory's number is also which of
+ * the 256 locks covers it: a byte of alive, locked by who changes something there. */
 struct value_place {
         uint8_t stripe;
         char directory[3];
@@ -709,13 +709,15 @@ void value_place(const char *name, struct value_place *place);
 int64_t value_now_us(void);
 /* The bytes of a file, into VALUE_FILE_MAX; how many. until_us: 0 for ever. */
 size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, void *bytes);
-/* Reads them, and leaves them as they are. value->data points into bytes. PAWL_NOT_FOUND: it was to be kept no longer. PAWL_CORRUPT, PAWL_OTHER_VERSION. */
+/* Reads them, and leaves them as they are. value->data points into bytes. PAWL_NOT_FOUND: it was to be kept no longer.
+ * PAWL_CORRUPT, PAWL_OTHER_VERSION. */
 int value_read(void *bytes, size_t size, const char *name, int64_t now_us, struct pawl_value *value);
 /* A new file with a name of its own, whole and on disk, but in nobody's way. */
 int value_prepare(struct local *local, const char *name, const struct pawl_value *value, int64_t until_us,
                   char temporary[32], struct pawl_why *why);
 void value_discard(struct local *local, const char *temporary);
-/* Puts it into its place, or nothing if temporary is "". The stripe is ours. PAWL_IN_DOUBT: done, but perhaps not on disk. */
+/* Puts it into its place, or nothing if temporary is "". The stripe is ours. PAWL_IN_DOUBT: done, but perhaps not on
+ * disk. */
 int value_put(struct local *local, const struct value_place *place, const char *temporary, struct pawl_why *why);
 /* What is there; *bytes is to be freed, whatever is returned. */
 int value_load(struct local *local, const struct value_place *place, const char *name, void **bytes,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "../../base/quote.h"
 #include "local.h"
@@ -38,7 +39,7 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
 {
         char word[2 * TEXT_MAX];
         char what[256];
-        char mend[2 * sizeof(word) + 32];
+        char mend[2 * sizeof(word) + 64];
         struct stat status;
 
         if (fstat(local->directory_fd, &status) != 0) {
@@ -53,8 +54,21 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
                  "group %u may write to it: each of its members can take, break and damage every lock in it",
                  (unsigned)status.st_gid);
         quote_for_shell(local->path, word, sizeof(word));
-        snprintf(mend, sizeof(mend), "chmod 700 %s && chmod 600 %s/*", word, word);
+        snprintf(mend, sizeof(mend), "chmod 700 %s && chmod -R u=rwX,go= %s", word, word);
         tell(local, inquiry, PAWL_ADVICE, what, mend);
+}
+
+/* Locks work without them: said here, and whenever one is stored or fetched. */
+static void examine_values(struct local *local, struct inquiry *inquiry)
+{
+        struct pawl_why why = {0};
+        int fd = -1;
+        int code = file_open_values(local, false, &fd, &why);
+
+        if (fd >= 0)
+                close(fd);
+        if (code != PAWL_OK && code != PAWL_NOT_FOUND)
+                tell(local, inquiry, PAWL_WARNING, why.text, "");
 }
 
 /* Has its name still its inode? A directory that was removed and made again has other locks than ours. */
@@ -136,16 +150,18 @@ static void examine_disk(const struct local *local, struct inquiry *inquiry)
         if (left >= DISK_LOW)
                 return;
         snprintf(what, sizeof(what),
-                 "the disk has %" PRIu64 " MB left: new names and claims are refused when it is full", left >> 20);
+                 "the disk has %" PRIu64 " MB left: new names, claims and values are refused when it is full",
+                 left >> 20);
         tell(local, inquiry, PAWL_WARNING, what, "");
 }
 
 void local_examine(struct engine *engine, struct inquiry *inquiry)
 {
-        const struct local *local = local_of(engine);
+        struct local *local = local_of(engine);
 
         examine_storage(local, inquiry);
         examine_sharing(local, inquiry);
+        examine_values(local, inquiry);
         examine_name(local, inquiry);
         examine_room(local, inquiry);
         examine_disk(local, inquiry);

@@ -1,9 +1,10 @@
 /* local_keep.c - store and fetch: bytes beside a lock. What makes them one step with the lock:
  *
- * Who stores prepares a file, takes the stripe's lock (a byte of alive, given back by the kernel whatever becomes of him), looks
- * whether his grant still stands in the shared memory, renames, has it on disk, and lets go. Who fetches waits until nobody is
- * inside and then opens what is there. So whoever takes the lock after that look fetches the new value, or waits for it; a look
- * that comes later finds the lock another's, and nothing is changed. Readers hold nothing: they keep no writer out.
+ * Who stores prepares a file, takes the stripe's lock (a byte of alive, given back by the kernel whatever becomes of him),
+ * checks in the shared memory whether his grant still stands, renames, has it on disk, and lets go. Who fetches reads
+ * what is there while nobody is inside. So whoever takes the lock after that check fetches the new value, or waits for
+ * it; a check that comes later finds the lock another's, and nothing is changed. Readers hold nothing: they keep no
+ * writer out.
  *
  * A process may be stopped inside. Others try again by a timer, and not for ever. */
 #include <errno.h>
@@ -121,19 +122,27 @@ static int try_store(struct errand *errand, struct pawl_why *why)
         return code;
 }
 
+/* Looks before, or what is about to be replaced would be told to who holds the lock by now; and after, or what is not
+ * on disk yet would be told. */
 static int try_fetch(struct errand *errand, struct pawl_why *why)
 {
+        struct local *local = errand->local;
         struct inquiry *inquiry = errand->inquiry;
         struct pawl_value value;
         void *bytes = NULL;
-        int code = stripe_look(errand->local, errand->place.stripe, why);
+        int found = PAWL_OK;
+        int code = stripe_look(local, errand->place.stripe, why);
 
-        if (code == PAWL_OK)
-                code = value_load(errand->local, &errand->place, inquiry->name, &bytes, &value, why);
-        if (code == PAWL_OK)
+        if (code == PAWL_OK) {
+                hook(local, 67);
+                found = value_load(local, &errand->place, inquiry->name, &bytes, &value, why);
+                hook(local, 68);
+                code = stripe_look(local, errand->place.stripe, why);
+        }
+        if (code == PAWL_OK && found == PAWL_OK)
                 inquiry->value(inquiry, &value);
         free(bytes);
-        return code;
+        return code == PAWL_OK ? found : code;
 }
 
 /* Bounded, and now and then: what has run out is gone for everybody long before its file is. */

@@ -1,11 +1,12 @@
-/* local_value.c - the files that hold the bytes kept beside locks: what is in them, where they are, how they are replaced and
- * swept. Who may do that, and when, is local_keep.c's.
+/* local_value.c - the files that hold the bytes kept beside locks: what is in them, where they are, how they are
+ * replaced and swept. Who may do that, and when, is local_keep.c's.
  *
  *   values/new.ID.N        being prepared by the process with that identity
- *   values/3f/8a...        a value: its head, the name, the data. The place is the name's SHA-256, so that no name is too long
- *                          for it, or leads anywhere else
+ *   values/3f/8a...        a value: its head, the name, the data. The place is the name's SHA-256, so that no name is
+ *                          too long for it, or leads anywhere else
  *
- * A value is replaced by renaming a file that is whole and on disk: whoever dies on the way leaves the old one or the new. */
+ * A value is replaced by renaming a file that is whole and on disk: whoever dies on the way leaves the old one or the
+ * new. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
