@@ -173,6 +173,26 @@ static void fake_forget(struct engine *engine, struct claim *claim)
         called("forget");
 }
 
+static void fake_store(struct engine *engine, const struct claim *claim, uint64_t token, struct inquiry *inquiry)
+{
+        (void)engine;
+        CHECK_STR(claim->name, inquiry->name);
+        CHECK_UINT(token, 77);
+        CHECK_UINT(inquiry->size, 12);
+        CHECK_INT(inquiry->keep, SECOND);
+        CHECK(memcmp(inquiry->data, "secret bytes", 12) == 0);
+        inquiry->answered(inquiry, PAWL_LOST, NULL);
+}
+
+static void fake_fetch(struct engine *engine, struct inquiry *inquiry)
+{
+        char data[] = "secret bytes";
+
+        (void)engine;
+        inquiry->value(inquiry, &(struct pawl_value){.data = data, .size = 12, .token = 77});
+        inquiry->answered(inquiry, PAWL_OK, NULL);
+}
+
 static const struct engine_instant fake_instant = {fake_acquire_now, fake_release_now, fake_sleep, fake_look};
 static const struct engine_inspect fake_inspect = {
         .list = fake_list,
@@ -191,6 +211,7 @@ static const struct engine_inspect old_inspect = {
         .ask = fake_show,
 };
 static const struct engine_leases fake_leases = {fake_word, fake_read, fake_adopt, fake_forget};
+static const struct engine_values fake_values = {.store = fake_store, .fetch = fake_fetch};
 
 #define FAKE                                                                                                           \
         .name = "fake", .size = sizeof(struct fake), .claim_size = sizeof(struct fake_part), .open = fake_open,        \
@@ -199,10 +220,7 @@ static const struct engine_leases fake_leases = {fake_word, fake_read, fake_adop
 
 static const struct engine_ops plain_ops = {FAKE};
 static const struct engine_ops full_ops = {
-        FAKE,
-        .instant = &fake_instant,
-        .inspect = &fake_inspect,
-        .leases = &fake_leases,
+        FAKE, .instant = &fake_instant, .inspect = &fake_inspect, .leases = &fake_leases, .values = &fake_values,
 };
 
 static const struct engine_ops old_ops = {FAKE, .inspect = &old_inspect};
@@ -382,10 +400,11 @@ TEST(it_has_the_tables_and_capabilities_of_the_engine_behind)
         CHECK_NULL(engine->ops->instant);
         CHECK_NULL(engine->ops->inspect);
         CHECK_NULL(engine->ops->leases);
+        CHECK_NULL(engine->ops->values);
         CHECK(engine->claim_size >= sizeof(struct fake_part));
         closed(engine);
         engine = opened(&full_ops);
-        CHECK(engine->ops->instant && engine->ops->inspect && engine->ops->leases);
+        CHECK(engine->ops->instant && engine->ops->inspect && engine->ops->leases && engine->ops->values);
         closed(engine);
 }
 
@@ -487,6 +506,38 @@ TEST(the_word_of_a_lease_is_not_logged)
         closed(engine);
         CHECK_HAS(calls, "forget");
         CHECK_HAS(lines, "adopt adopted");
+        CHECK(strstr(lines, "secret") == NULL);
+        free(claim->part);
+}
+
+static char fetched[20];
+
+static void take_value(struct inquiry *inquiry, const struct pawl_value *value)
+{
+        (void)inquiry;
+        snprintf(fetched, sizeof(fetched), "%.*s", (int)value->size, (const char *)value->data);
+}
+
+TEST(what_is_stored_and_fetched_passes_through_and_is_not_logged)
+{
+        struct engine *engine = opened(&full_ops);
+        struct claim *claim = claim_for(engine, "orders");
+        struct inquiry inquiry = {.name = "orders",
+                                  .data = "secret bytes",
+                                  .size = 12,
+                                  .keep = SECOND,
+                                  .value = take_value,
+                                  .answered = take_answer};
+
+        engine->ops->values->store(engine, claim, 77, &inquiry);
+        CHECK_INT(answer, PAWL_LOST);
+        CHECK_HAS(lines, "store orders: 12 bytes under token 77");
+        CHECK_HAS(lines, "store orders: PAWL_LOST");
+        engine->ops->values->fetch(engine, &inquiry);
+        CHECK_INT(answer, PAWL_OK);
+        CHECK_STR(fetched, "secret bytes");
+        CHECK_HAS(lines, "fetch orders: PAWL_OK with 1 entries after");
+        closed(engine);
         CHECK(strstr(lines, "secret") == NULL);
         free(claim->part);
 }
