@@ -96,6 +96,7 @@ static void tell_seen(struct question *question, const struct seen_line *line, c
                 entry.max_holders = seen->record.limit;
                 entry.since_ms = seen->record.since_ms;
                 entry.flags = seen->record.detached ? PAWL_DETACH : 0;
+                entry.age = seen->record.age;
         } else {
                 describe_foreign(seen, owner, sizeof(owner));
         }
