@@ -86,6 +86,8 @@ static struct etcd_part *part_of_ask(struct etcd_ask *ask)
 /* What is refused here leaves the lease as it is: the term must not take it along. */
 static void refuse(struct etcd_part *part, int code, const char *why)
 {
+        if (part->order && part->term)
+                history_forget(part->claim, part->etcd);
         if (part->term)
                 term_drop(part->term);
         claim_refuse(part, part->cancelled ? PAWL_CANCELLED : code, why);
@@ -118,6 +120,64 @@ static bool is_it(struct etcd_part *part, const Pb__RangeResponse *found, struct
                record->ttl_ms == claim->ttl / MS;
 }
 
+/* We are its owner from now on. The key stays the one that it is, so that its number does, and nobody who waits behind it is
+ * told anything: they watch for its end. */
+static void write_sign(struct etcd_ask *ask, struct grpc_out *out)
+{
+        const struct etcd_part *part = part_of_ask(ask);
+        const struct etcd *etcd = part->etcd;
+        char key[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
+        struct etcd_txn txn;
+        Pb__PutRequest *put;
+
+        txn_begin(&txn);
+        txn_if_created(&txn, own, part->order);
+        put = txn_put(&txn, TXN_THEN, own);
+        put->value = bytes_of(
+                value, record_write(part->claim, etcd->client, etcd->engine.host->owner, part->since, false, value));
+        put->lease = part->term->lease;
+        grpc_write(out, &txn.request.base);
+}
+
+/* A store without room cannot be told, but a lock must be given back there too. */
+static void was_signed(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
+
+        if (reply)
+                etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
+        if (!reply && ask->status != GRPC_RESOURCE_EXHAUSTED)
+                refuse(part, why->code, why->text);
+        else if (part->cancelled || (reply && !reply->succeeded))
+                refuse(part, PAWL_LOST, over);
+        else
+                claim_told(part, etcd_now(part->etcd));
+}
+
+static const struct etcd_method sign = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_sign,
+        .answered = was_signed,
+};
+
+/* What the key says of the claim, but for whose it is. */
+static void take_over(struct etcd_part *part, const Pb__KeyValue *kv, const struct record *record)
+{
+        struct claim *claim = part->claim;
+
+        claim->mode = record->mode;
+        claim->max_holders = record->limit;
+        claim->delay = record->delay_ms * MS;
+        if (!claim->age)
+                claim->age = record->age;
+        part->order = (uint64_t)kv->create_revision;
+        part->since = record->since_ms; /* until it is told */
+        history_adopted(part, record);
+}
+
 static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -129,11 +189,8 @@ static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const s
         } else if (part->cancelled || !is_it(part, reply, &record)) {
                 refuse(part, PAWL_LOST, over);
         } else {
-                part->claim->mode = record.mode;
-                part->claim->max_holders = record.limit;
-                part->order = (uint64_t)reply->kvs[0]->create_revision;
-                history_adopted(part, &record);
-                claim_told(part, etcd_now(part->etcd));
+                take_over(part, reply->kvs[0], &record);
+                channel_ask(&part->etcd->channel, ask, &sign, etcd_now(part->etcd) + part->etcd->timeout);
         }
 }
 
