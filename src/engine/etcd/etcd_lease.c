@@ -133,6 +133,8 @@ static void write_sign(struct etcd_ask *ask, struct grpc_out *out)
 
         txn_begin(&txn);
         txn_if_created(&txn, own, part->order);
+        txn_if_written(&txn, own, part->base_at);
+        txn_range(&txn, TXN_ELSE, own)->keys_only = true;
         put = txn_put(&txn, TXN_THEN, own);
         put->value = bytes_of(
                 value, record_write(part->claim, etcd->client, etcd->engine.host->owner, part->since, false, value));
@@ -140,7 +142,30 @@ static void write_sign(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &txn.request.base);
 }
 
-/* A store without room cannot be told, but a lock must be given back there too. */
+/* It is there, but was written since it was found. */
+static bool is_older(const struct etcd_part *part, const Pb__TxnResponse *reply)
+{
+        const Pb__RangeResponse *own = txn_range_told(reply, 0);
+
+        return !reply->succeeded && own && own->n_kvs == 1 && (uint64_t)own->kvs[0]->create_revision == part->order;
+}
+
+static const struct etcd_method find;
+
+static void find_it(struct etcd_part *part)
+{
+        channel_ask(&part->etcd->channel, &part->ask, &find, etcd_now(part->etcd) + part->etcd->timeout);
+}
+
+static void find_again(struct etcd_part *part)
+{
+        history_forget(part->claim, part->etcd);
+        part->order = 0;
+        find_it(part);
+}
+
+/* A store without room cannot be told, but a lock must be given back there too. One that was written since was so by an
+ * earlier attempt of ours; if there was none, by somebody else, and is looked at again. */
 static void was_signed(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -150,8 +175,10 @@ static void was_signed(struct etcd_ask *ask, const ProtobufCMessage *message, co
                 etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
         if (!reply && ask->status != GRPC_RESOURCE_EXHAUSTED)
                 refuse(part, why->code, why->text);
-        else if (part->cancelled || (reply && !reply->succeeded))
+        else if (part->cancelled || (reply && !reply->succeeded && !is_older(part, reply)))
                 refuse(part, PAWL_LOST, over);
+        else if (reply && !reply->succeeded && ask->tries <= 1)
+                find_again(part);
         else
                 claim_told(part, etcd_now(part->etcd));
 }
@@ -174,7 +201,8 @@ static void take_over(struct etcd_part *part, const Pb__KeyValue *kv, const stru
         if (!claim->age)
                 claim->age = record->age;
         part->order = (uint64_t)kv->create_revision;
-        part->since = record->since_ms; /* until it is told */
+        part->since = record->since_ms;   /* until it is told */
+        part->base_at = kv->mod_revision; /* and this: when the record was written that ours replaces */
         history_adopted(part, record);
 }
 
@@ -237,7 +265,7 @@ static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const 
         if (!term_adopt(part->etcd, part, lease, &time))
                 refuse(part, PAWL_NO_MEMORY, NULL);
         else
-                channel_ask(&part->etcd->channel, ask, &find, etcd_now(part->etcd) + part->etcd->timeout);
+                find_it(part);
 }
 
 static const struct etcd_method look = {
