@@ -17,6 +17,7 @@
  *   etcd_inspect.c  list, show, history
  *   etcd_break.c    break, ask
  *   etcd_lease.c    leases as words
+ *   etcd_value.c    bytes beside a lock
  *   etcd_examine.c  what pawl doctor asks, and init
  *   etcd_judge.c    what the answers mean
  *
@@ -27,7 +28,8 @@
  *   PREFIX .pawl/base                                      how many times the store was restored: init --force
  *   PREFIX .pawl/delay/ NAME / <uid, 32 hex>               a marker (etcd_delay.c)
  *   PREFIX .pawl/mail/ <client, 16 hex> / <uid, 32 hex>    mail: broken, asked (etcd_news.c)
- *   PREFIX .pawl/past/ ...                                 past owners (etcd_past.c) */
+ *   PREFIX .pawl/past/ ...                                 past owners (etcd_past.c)
+ *   PREFIX .pawl/value/ NAME                               bytes beside a lock (etcd_value.c) */
 #ifndef PAWL_ETCD_H
 #define PAWL_ETCD_H
 
@@ -197,6 +199,7 @@ size_t key_of_line(const struct etcd *etcd, const char *name, size_t length, cha
 size_t key_of_claim(const struct etcd_part *part, char *key);
 size_t key_of_marker(const struct etcd *etcd, const struct claim *claim, char *key);
 size_t key_of_markers(const struct etcd *etcd, const char *name, size_t length, char *key); /* .pawl/delay/NAME/ */
+size_t key_of_value(const struct etcd *etcd, const char *name, size_t length, char *key);   /* .pawl/value/NAME */
 size_t key_of_ours(const struct etcd *etcd, const char *rest, char *key);                   /* PREFIX .pawl/ rest */
 /* The key behind the last that begins with prefix: for range_end. Writes at most length bytes. */
 size_t key_after_prefix(const char *prefix, size_t length, char *key);
@@ -350,6 +353,7 @@ void claim_leave(struct etcd_part *part, int code);                    /* delete
 void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuses, and cleans up behind it */
 void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
 void ghost_of_key(struct etcd *etcd, const char *key, size_t length);  /* deletes it in the background */
+void ghost_of_lease(struct etcd *etcd, int64_t lease);                 /* revokes it in the background */
 void claims_free(struct etcd *etcd);
 void claim_enter(struct etcd_part *part);   /* sends it into the line */
 void claim_entered(struct etcd_part *part); /* it stands behind others of ours */
@@ -423,7 +427,7 @@ void delay_leave_alone(struct etcd_part *part);             /* it is held and de
 void delay_let_go(struct etcd_part *part);                  /* forgets it, without touching the store */
 void delay_free(struct etcd *etcd);
 
-/* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c and etcd_examine.c give ------------------------- */
+/* ---- what etcd_news.c, etcd_past.c, etcd_inspect.c, etcd_lease.c, etcd_value.c and etcd_examine.c give ----------- */
 
 /* A claim was granted. Our mail is watched from 50 ms later on. Cheap: it is called for every grant. */
 void news_held(struct etcd_part *part);
@@ -468,6 +472,8 @@ void inspect_free(struct etcd *etcd);
 extern const struct engine_leases etcd_leases;
 /* The answer of an adoption is handled in etcd_lease.c: claim_know, ADOPTING, channel_ask(part->ask), then term_adopt and
  * claim_told, or claim_refuse. A cancel sets part->cancelled. */
+
+extern const struct engine_values etcd_values;
 
 /* Of the inspect table: doctor and init. forget: false if it is not one of these. */
 void examine_begin(struct engine *engine, struct inquiry *inquiry);

@@ -178,6 +178,7 @@ static void end_release(struct etcd_part *part, int code)
 struct etcd_ghost {
         struct etcd_ask ask;
         struct list listed; /* in etcd->ghosts */
+        int64_t lease;      /* or a key */
         size_t length;
         char key[];
 };
@@ -208,6 +209,30 @@ static const struct etcd_method ghost_method = {
         .answered = ghost_answered,
 };
 
+static void write_lease_ghost(struct etcd_ask *ask, struct grpc_out *out)
+{
+        const struct etcd_ghost *ghost = container_of(ask, struct etcd_ghost, ask);
+        Pb__LeaseRevokeRequest request = PB__LEASE_REVOKE_REQUEST__INIT;
+
+        request.id = ghost->lease;
+        grpc_write(out, &request.base);
+}
+
+static const struct etcd_method lease_ghost_method = {
+        .path = "/etcdserverpb.Lease/LeaseRevoke",
+        .reply = &pb__lease_revoke_response__descriptor,
+        .write = write_lease_ghost,
+        .answered = ghost_answered,
+};
+
+static void add_ghost(struct etcd *etcd, struct etcd_ghost *ghost, const struct etcd_method *method)
+{
+        ask_init(&ghost->ask);
+        ghost->ask.patient = true;
+        list_append(&etcd->ghosts, &ghost->listed);
+        channel_ask(&etcd->channel, &ghost->ask, method, NEVER);
+}
+
 /* Without memory the lease has to do it. */
 void ghost_of_key(struct etcd *etcd, const char *key, size_t length)
 {
@@ -217,10 +242,17 @@ void ghost_of_key(struct etcd *etcd, const char *key, size_t length)
                 return;
         memcpy(ghost->key, key, length);
         ghost->length = length;
-        ask_init(&ghost->ask);
-        ghost->ask.patient = true;
-        list_append(&etcd->ghosts, &ghost->listed);
-        channel_ask(&etcd->channel, &ghost->ask, &ghost_method, NEVER);
+        add_ghost(etcd, ghost, &ghost_method);
+}
+
+void ghost_of_lease(struct etcd *etcd, int64_t lease)
+{
+        struct etcd_ghost *ghost = calloc(1, sizeof(*ghost));
+
+        if (!ghost)
+                return;
+        ghost->lease = lease;
+        add_ghost(etcd, ghost, &lease_ghost_method);
 }
 
 static void leave_ghost(const struct etcd_part *part)

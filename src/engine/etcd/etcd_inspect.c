@@ -13,6 +13,7 @@ static void question_free(struct question *question)
         list_remove(&question->settling.listed);
         channel_forget(&question->etcd->channel, &question->ask);
         break_free(question->acting);
+        storing_free(question);
         view_free(&question->view);
         free(question);
 }

@@ -1,5 +1,5 @@
 /* etcd_inspect.h - between etcd_inspect.c, which answers whoever looks at the store, etcd_view.c, which reads lines,
- * and etcd_break.c, which acts on their holders. */
+ * etcd_break.c, which acts on their holders, and etcd_value.c, for the bytes beside them. */
 #ifndef PAWL_ETCD_INSPECT_H
 #define PAWL_ETCD_INSPECT_H
 
@@ -62,6 +62,7 @@ struct question {
         struct view view;
         struct etcd_settling settling; /* of a history */
         struct etcd_break *acting;     /* etcd_break.c */
+        struct etcd_storing *storing;  /* etcd_value.c */
         bool one;                      /* name is the name of one lock, not a prefix */
         bool found;                    /* something was told */
         size_t name_length;
@@ -88,5 +89,8 @@ void view_free(struct view *view);
 void break_begin(struct engine *engine, struct inquiry *inquiry);
 void ask_begin(struct engine *engine, struct inquiry *inquiry);
 void break_free(struct etcd_break *acting);
+
+/* etcd_value.c: of a question that is being freed. */
+void storing_free(struct question *question);
 
 #endif

@@ -42,6 +42,13 @@ size_t key_of_marker(const struct etcd *etcd, const struct claim *claim, char *k
         return (size_t)(uid_put(key + at, claim->uid) - key);
 }
 
+size_t key_of_value(const struct etcd *etcd, const char *name, size_t length, char *key)
+{
+        size_t at = key_of_ours(etcd, "value/", key);
+
+        return at + name_encode(name, length, NULL, key + at);
+}
+
 size_t key_of_claim(const struct etcd_part *part, char *key)
 {
         const struct claim *claim = part->claim;

@@ -170,7 +170,7 @@ static int etcd_open(struct engine *engine, const struct url *url, struct pawl_w
             channel_init(&etcd->channel, etcd) != PAWL_OK)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
-                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_AGE;
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_AGE | PAWL_CAN_KEEP;
         if (etcd->history)
                 engine->capabilities |= PAWL_CAN_HISTORY;
         return PAWL_OK;
@@ -226,4 +226,5 @@ const struct engine_ops etcd_engine = {
         .release = claim_release,
         .inspect = &etcd_inspect,
         .leases = &etcd_leases,
+        .values = &etcd_values,
 };

@@ -60,6 +60,13 @@ static inline void txn_if_written(struct etcd_txn *txn, ProtobufCBinaryData key,
         compare->mod_revision = revision;
 }
 
+/* It was not written after that. */
+static inline void txn_if_written_until(struct etcd_txn *txn, ProtobufCBinaryData key, int64_t revision)
+{
+        txn_if_written(txn, key, revision + 1);
+        txn->compares[txn->request.n_compare - 1].result = PB__COMPARE_RESULT__LESS;
+}
+
 /* The key was never created, or is deleted; of a prefix (end given): there is no such key. */
 static inline void txn_if_absent(struct etcd_txn *txn, ProtobufCBinaryData key, const ProtobufCBinaryData *end)
 {
