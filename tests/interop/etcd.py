@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""etcd.py - the clients that are in production on etcd exclude us and we them, both ways: etcdctl lock, and the Mutex of etcd's
-own Go package, as the distribution has them. python-etcd3 is not here: its Lock is one key (/locks/NAME) that nobody queues
+"""etcd.py - the clients that are in production on etcd exclude us and we them, both ways: etcdctl lock and elect, and the Mutex
+of etcd's own Go package, as the distribution has them. python-etcd3 is not here: its Lock is one key (/locks/NAME) that nobody queues
 behind, and no client of the two above sees it either."""
 from strangers import *
 
@@ -11,6 +11,8 @@ GO = "/usr/share/gocode"
 class Etcdctl(Stranger):
     """Holds for as long as it runs; says the name of its key when it does."""
     can_try = False
+    command = ("lock", "--ttl", str(TTL_S))
+    value = ()
 
     def __init__(self, store):
         self.store = store
@@ -24,7 +26,7 @@ class Etcdctl(Stranger):
 
     def request(self, name):
         self.process = subprocess.Popen(
-            ["etcdctl", "--endpoints", self.store.hosts(), "lock", "--ttl", str(TTL_S), self.store.prefix + name],
+            ["etcdctl", "--endpoints", self.store.hosts(), *self.command, self.store.prefix + name, *self.value],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,
             env={**os.environ, "ETCDCTL_API": "3"})
 
@@ -40,6 +42,21 @@ class Etcdctl(Stranger):
         return True
 
 
+class Candidate(Etcdctl):
+    """Leads for as long as it runs. Its lease lasts a minute, and that cannot be set."""
+    command = ("elect",)
+    value = ("a candidate",)
+
+
+class Observer(Etcdctl):
+    """Says who leads, whenever that changes: a key, and its value."""
+    command = ("elect", "--listen")
+
+    def sees(self):
+        require(readable(self.process.stdout, PATIENCE), "it sees nobody")
+        return [self.process.stdout.readline().rstrip("\n") for _ in range(2)]
+
+
 def make_mutex():
     source = os.path.join(HERE, "mutex.go")
     return make("go-mutex", [source], ["go", "build", "-o", "go-mutex", source], GO111MODULE="off", GOPATH=GO, GOFLAGS="",
@@ -48,6 +65,36 @@ def make_mutex():
 
 def go_mutex(store):
     return Stranger(make_mutex(), store.hosts(), TTL_S, store.prefix)
+
+
+# ---- elections ---------------------------------------------------------------------------------------------------------
+
+@test
+def who_observes_an_election_of_that_name_sees_our_holders_one_after_the_other():
+    store = Etcd.one()
+    first, second, observer = Peer(store.url()), Peer(store.url()), Observer(store)
+    equal(first.acquire("a").code, OK)
+    observer.request("a")
+    leader = store.line("a")[0]
+    key, value = observer.sees()
+    equal(key, store.prefix + leader)
+    matches(value, r"^pawl1 .* a%20peer$")
+    second.request("a")
+    eventually(lambda: len(store.line("a")) == 2)
+    equal(first.ask("keep 0 bytes").code, OK)
+    equal(observer.sees(), [key, value], "a store tells the same once more")
+    equal(first.release(), OK)
+    equal(second.hear().code, OK)
+    key, value = observer.sees()
+    equal(key, store.prefix + store.line("a")[0])
+    require(key != store.prefix + leader)
+    candidate = Candidate(store)
+    candidate.request("a")
+    eventually(lambda: len(store.line("a")) == 2)
+    equal(second.release(), OK)
+    require(candidate.hear())
+    equal(observer.sees(), [store.prefix + store.line("a")[0], "a candidate"])
+    require(candidate.release())
 
 
 # ---- the 50 ms trap ----------------------------------------------------------------------------------------------------
@@ -130,6 +177,8 @@ def a_hand_over_while_others_write_takes_no_step_of_the_servers_watch_loop():
 missing = [word for word, there in (("etcd-server etcd-client", not have("etcd")), ("golang-go", shutil.which("go")),
                                     ("golang-etcd-server-dev", os.path.isdir(GO + "/src/go.etcd.io/etcd"))) if not there]
 add("etcdctl", Etcd.one, Etcdctl)
+add("etcdctl elect", Etcd.one, Candidate, (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
+                                           a_line_of_both_is_served_in_its_order, their_lock_shows_in_a_listing_as_a_strangers))
 add("Go", Etcd.one, go_mutex)
 add("Go on three members", Etcd.three, go_mutex, (a_storm_of_both_loses_no_update,))
 if not missing:
