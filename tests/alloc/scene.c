@@ -102,6 +102,25 @@ static int look(struct scene *scene)
         return code != PAWL_OK ? code : pawl_stats(scene->one, &stats);
 }
 
+/* Bytes beside it, where they can be kept. */
+static int keep(struct scene *scene)
+{
+        struct pawl_value value;
+        int code;
+
+        if (!(pawl_capabilities(scene->one) & PAWL_CAN_KEEP))
+                return PAWL_OK;
+        code = pawl_store(scene->lock, "kept", 4, 0);
+        if (code == PAWL_OK)
+                code = pawl_store(scene->lock, "for a while", 11, 5000);
+        if (code == PAWL_OK)
+                code = pawl_fetch(scene->two, "a", &value);
+        if (code != PAWL_OK)
+                return code;
+        free(value.data);
+        return pawl_store(scene->lock, NULL, 0, 0);
+}
+
 static int lend(struct scene *scene)
 {
         bool slow = getenv("PAWL_TEST_LOCKS"); /* it takes a session or two, which must not run out meanwhile */
@@ -145,8 +164,8 @@ int play(const char *place, uint32_t drive)
         static const struct {
                 const char *name;
                 int (*play)(struct scene *);
-        } acts[] = {{"open", open_both}, {"take", take}, {"refuse", refuse},      {"hand over", hand_over},
-                    {"look", look},      {"lend", lend}, {"take many", take_many}};
+        } acts[] = {{"open", open_both},      {"take", take}, {"keep", keep}, {"refuse", refuse},
+                    {"hand over", hand_over}, {"look", look}, {"lend", lend}, {"take many", take_many}};
         struct scene scene = {.place = place, .drive = drive};
         int code = PAWL_OK;
 
