@@ -177,8 +177,9 @@ def a_hand_over_while_others_write_takes_no_step_of_the_servers_watch_loop():
 missing = [word for word, there in (("etcd-server etcd-client", not have("etcd")), ("golang-go", shutil.which("go")),
                                     ("golang-etcd-server-dev", os.path.isdir(GO + "/src/go.etcd.io/etcd"))) if not there]
 add("etcdctl", Etcd.one, Etcdctl)
-add("etcdctl elect", Etcd.one, Candidate, (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
-                                           a_line_of_both_is_served_in_its_order, their_lock_shows_in_a_listing_as_a_strangers))
+add("etcdctl elect", Etcd.one, Candidate,
+    (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
+     a_line_of_both_is_served_in_its_order, their_lock_shows_in_a_listing_as_a_strangers))
 add("Go", Etcd.one, go_mutex)
 add("Go on three members", Etcd.three, go_mutex, (a_storm_of_both_loses_no_update,))
 if not missing:

@@ -162,8 +162,8 @@ static bool is_done(struct etcd_storing *storing, const Pb__KeyValue *value)
         return value->value.len == ours.len && memcmp(value->value.data, ours.data, ours.len) == 0;
 }
 
-/* Its key was written after what we knew of it: by an earlier attempt, or by another handle of the same lease. Or it is gone,
- * and what an attempt may still do it cannot do any more. */
+/* Its key was written after what we knew of it: by an earlier attempt, or by another handle of the same lease. Or it is
+ * gone, and no attempt that is still on its way can be done. */
 static void not_stored(struct question *question, const Pb__TxnResponse *reply)
 {
         struct etcd_storing *storing = question->storing;
