@@ -159,6 +159,7 @@ static void describe(struct value *value, struct pawl_entry *entry)
         entry->mode = *value->word[MODE] == 's' ? PAWL_SHARED : PAWL_EXCLUSIVE;
         entry->max_holders = (uint32_t)strtoul(value->word[LIMIT], NULL, 10);
         entry->flags = *value->word[FLAGS] == 'd' ? PAWL_DETACH : 0;
+        entry->age = strtoull(value->word[AGE], NULL, 10);
         if (value->words > TOKEN)
                 entry->token = strtoull(value->word[TOKEN], NULL, 10);
         if (value->words > SINCE)

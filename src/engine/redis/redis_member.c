@@ -646,7 +646,7 @@ static int64_t unix_ms(void)
 
 enum { WAIT_ROOM = 4 * NAME_ENCODED_MAX };
 
-/* pawl:wait:PNAME UID SINCE OWNER NOTE, each encoded. */
+/* pawl:wait:PNAME UID SINCE OWNER NOTE AGE, each encoded. */
 static size_t wait_text(const struct redis *redis, const struct claim *claim, char text[WAIT_ROOM])
 {
         char name[NAME_ENCODED_MAX + 1], note[3 * PAWL_NOTE_MAX + 1] = "-", uid[33];
@@ -655,8 +655,8 @@ static size_t wait_text(const struct redis *redis, const struct claim *claim, ch
         uid_text(claim->uid, uid);
         if (claim->note && *claim->note)
                 name_encode(claim->note, strlen(claim->note), NULL, note);
-        return (size_t)snprintf(text, WAIT_ROOM, "%s%s %s %lld %s %s", redis->member->wait_prefix, name, uid,
-                                (long long)unix_ms(), redis->owner, note);
+        return (size_t)snprintf(text, WAIT_ROOM, "%s%s %s %lld %s %s %llu", redis->member->wait_prefix, name, uid,
+                                (long long)unix_ms(), redis->owner, note, (unsigned long long)claim->age);
 }
 
 static struct channel *find_announced(struct redis_member *own, const uint64_t uid[2])
@@ -755,10 +755,11 @@ static void tell_waiter(const struct wait_question *question, const char *channe
         char owner_text[PAWL_OWNER_MAX + 1], note_text[PAWL_NOTE_MAX + 1];
         struct pawl_entry entry = {.name = question->name, .role = PAWL_ROLE_WAITER};
         const char *rest = strchr(channel + strlen(question->own->wait_prefix), ' ');
+        unsigned long long age = 0; /* an earlier version tells none */
         long long since;
         uint64_t uid[2];
 
-        if (!rest || sscanf(rest, " %32s %lld %384s %192s", uid_word, &since, owner, note) != 4 ||
+        if (!rest || sscanf(rest, " %32s %lld %384s %192s %llu", uid_word, &since, owner, note, &age) < 4 ||
             strlen(uid_word) != 32 || !uid_read(uid_word, uid))
                 return;
         decode(owner, owner_text, sizeof(owner_text));
@@ -766,6 +767,7 @@ static void tell_waiter(const struct wait_question *question, const char *channe
         entry.owner = owner_text;
         entry.note = note_text;
         entry.since_ms = since;
+        entry.age = age;
         entry.token = number_of(uid); /* tells one from the other; the quorum takes it out again */
         question->inquiry->entry(question->inquiry, &entry);
 }

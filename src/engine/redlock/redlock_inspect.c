@@ -75,7 +75,7 @@ static void answer(struct survey *survey, int code, const char *why)
 static bool same_holder(const struct pawl_entry *one, const struct pawl_entry *two)
 {
         return one->role == two->role && strcmp(one->name, two->name) == 0 && strcmp(one->owner, two->owner) == 0 &&
-               strcmp(one->note, two->note) == 0;
+               strcmp(one->note, two->note) == 0 && one->age == two->age;
 }
 
 static struct seen *find(struct survey *survey, const struct pawl_entry *entry)

@@ -273,7 +273,7 @@ static int redlock_open(struct engine *engine, const struct url *url, struct paw
         if (places_init(redlock) != PAWL_OK || loop_set(engine->host->loop, &redlock->tend, NEVER) != 0)
                 return why_set(why, PAWL_NO_MEMORY, "no memory to open %s", url->shown);
         engine->capabilities = PAWL_CAN_DELAY | PAWL_CAN_DETACH | PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK |
-                               PAWL_TOKEN_DURABLE;
+                               PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
         return open_nodes(redlock, url, why);
 }
 
