@@ -135,7 +135,7 @@ enum vote_kind {
         VOTE_ACCEPT, /* number T for a lock that is ours */
         VOTE_RENEW,  /* extend a lock that is ours; number: its token */
         VOTE_RELEASE, /* give it back if it is ours; number: its token, or 0 for an attempt that failed: nobody is told */
-        VOTE_LOOK     /* is it ours, and for how long? */
+        VOTE_ADOPT    /* take up a lease that is ours: its owner and note are the claim's from now on */
 };
 struct vote {
         enum vote_kind kind;
@@ -148,7 +148,8 @@ struct vote {
         int code;
         uint64_t granted;     /* the number it has there (grant) */
         uint64_t holder;      /* who has it (busy): the same for the same attempt; 0: not one of us */
-        int64_t left;         /* of the other's lease and lock-delay (busy), or of ours (look); ns */
+        int64_t left;         /* of the other's lease and lock-delay (busy), or of ours (adopt); ns */
+        int64_t delay;        /* the lock-delay of ours (adopt); ns */
         uint64_t incarnation; /* of the member, when it was asked */
         int64_t sent_at;
         _Alignas(16) char part[96]; /* the member's own */
@@ -200,8 +201,8 @@ struct engine_leases {
         int (*word)(struct engine *, const struct claim *, char *word, size_t size);
         /* Reads the name and ttl out of a word (name needs PAWL_NAME_MAX + 1 bytes). Then adopt takes the lease up for
          * a claim made with them: granted with the lease's token, or refused with PAWL_LOST; the host's owner is its
-         * owner from now on. Told before it returns where there is no I/O. It may put the lease's uid in the place of
-         * the claim's. */
+         * owner from now on. Told before it returns where there is no I/O. It may put the lease's uid and lock-delay in
+         * the place of the claim's. */
         int (*read)(struct engine *, const char *word, char *name, int64_t *ttl, struct pawl_why *why);
         void (*adopt)(struct engine *, struct claim *, const char *word);
         /* Forgets a held, detached claim without touching the store and without an event. */

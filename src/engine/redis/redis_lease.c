@@ -52,15 +52,23 @@ static int read_word(struct engine *engine, const char *text, char *name, int64_
 static int write_adopt(struct ask *ask, struct wire *wire)
 {
         const struct part *part = container_of(ask, struct part, ask);
-        char uid[33];
 
-        uid_text(part->claim->uid, uid);
-        write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 3);
+        write_script(wire, ask, SCRIPT_ADOPT, LOCK_KEYS, LOCK_KEYS + 2);
         write_lock_keys(wire, part->claim->name, part->claim->name_length);
-        write_text(wire, uid);
-        write_number(wire, part->claim->ttl / MS);
+        write_record(wire, part, "");
         write_text(wire, part->redis->history);
         return write_end(wire);
+}
+
+/* { token, ms left, lock-delay in ms } */
+static bool is_adopted(const redisReply *reply)
+{
+        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+                return false;
+        for (size_t i = 0; i < 3; i++)
+                if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+                        return false;
+        return true;
 }
 
 static void adopt_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
@@ -72,13 +80,13 @@ static void adopt_answered(struct ask *ask, const redisReply *reply, const struc
                 claim_park(part, ADOPTING);
         } else if (!reply) {
                 claim_refuse(part, part->cancelled ? PAWL_CANCELLED : why->code, why->text);
-        } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-                   reply->element[0]->type != REDIS_REPLY_INTEGER || reply->element[1]->type != REDIS_REPLY_INTEGER) {
+        } else if (!is_adopted(reply)) {
                 claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
         } else if (part->cancelled) {
                 claim_refuse(part, PAWL_CANCELLED, NULL);
         } else {
                 left = reply->element[1]->integer * MS;
+                part->claim->delay = reply->element[2]->integer * MS; /* it is not in the word */
                 claim_told(part, (uint64_t)reply->element[0]->integer, ask->sent_at + left - part->claim->ttl);
         }
 }

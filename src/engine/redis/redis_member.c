@@ -256,6 +256,16 @@ static void write_uid(struct wire *wire, const uint64_t uid[2])
         write_bytes(wire, text, 32);
 }
 
+static void write_vote_record(struct wire *wire, const struct vote *vote)
+{
+        struct claim claim = *vote->claim;
+        struct part part;
+
+        part.claim = &claim;
+        part.redis = wire->redis;
+        write_record(wire, &part, "");
+}
+
 /* What stands behind the floor in a marker: " LONGEST FLAG", 12 digits. */
 static void write_rest(struct wire *wire, int64_t longest, char flag)
 {
@@ -272,16 +282,12 @@ static int write_grant(struct ask *ask, struct wire *wire)
         const struct vote *vote = vote_of(ask);
         int64_t number = (int64_t)vote->number < NUMBER_LEAST ? NUMBER_LEAST : (int64_t)vote->number;
         const struct redis_member *own = wire->redis->member;
-        struct claim claim = *vote->claim;
-        int64_t length = (claim.ttl + claim.delay) / MS;
-        struct part part;
+        int64_t length = (vote->claim->ttl + vote->claim->delay) / MS;
 
-        part.claim = &claim;
-        part.redis = wire->redis;
         write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 8);
         write_lock_and_marker(wire, vote);
         write_bytes(wire, own->run, 40);
-        write_record(wire, &part, "");
+        write_vote_record(wire, vote);
         write_number(wire, length);
         write_number(wire, number);
         write_number(wire, number / 1000);
@@ -316,14 +322,14 @@ static int write_release(struct ask *ask, struct wire *wire)
         return write_end(wire);
 }
 
-static int write_held(struct ask *ask, struct wire *wire)
+static int write_adopt(struct ask *ask, struct wire *wire)
 {
         const struct vote *vote = vote_of(ask);
 
-        write_script(wire, ask, SCRIPT_MEMBER_HELD, 2, 4);
+        write_script(wire, ask, SCRIPT_MEMBER_ADOPT, 2, 4);
         write_lock_and_marker(wire, vote);
         write_text(wire, wire->redis->member->run);
-        write_uid(wire, vote->claim->uid);
+        write_vote_record(wire, vote);
         return write_end(wire);
 }
 
@@ -331,7 +337,7 @@ static int (*const writers[])(struct ask *, struct wire *) = {
         [VOTE_GRANT] = write_grant,
         [VOTE_ACCEPT] = write_accept,
         [VOTE_RELEASE] = write_release,
-        [VOTE_LOOK] = write_held,
+        [VOTE_ADOPT] = write_adopt,
 };
 
 /* ---- their answers ----------------------------------------------------------------------------------------------- */
@@ -376,13 +382,20 @@ static void read_grant(struct redis_member *own, struct vote *vote, const redisR
         }
 }
 
+/* { ms left, lock-delay in ms } */
+static bool is_adopted(const redisReply *reply)
+{
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && is_integer(reply->element[0]) &&
+               is_integer(reply->element[1]) && reply->element[0]->integer > 0;
+}
+
 static int code_of(enum vote_kind kind, long long answer)
 {
         switch (kind) {
         case VOTE_ACCEPT:
                 return answer == 1 ? PAWL_OK : answer == 0 ? PAWL_LOST : PAWL_IN_DOUBT;
-        case VOTE_LOOK:
-                return answer > 0 ? PAWL_OK : answer == 0 ? PAWL_NOT_FOUND : answer == -2 ? PAWL_LOST : PAWL_IN_DOUBT;
+        case VOTE_ADOPT:
+                return answer == 0 ? PAWL_NOT_FOUND : answer == -2 ? PAWL_LOST : PAWL_IN_DOUBT;
         default:
                 return answer == 1 ? PAWL_OK : answer == 0 ? PAWL_NOT_FOUND : PAWL_LOST;
         }
@@ -411,11 +424,14 @@ static void vote_answered(struct ask *ask, const redisReply *reply, const struct
                 vote->code = why->code;
         } else if (vote->kind == VOTE_GRANT) {
                 read_grant(own, vote, reply);
+        } else if (vote->kind == VOTE_ADOPT && is_adopted(reply)) {
+                vote->code = PAWL_OK;
+                vote->left = reply->element[0]->integer * MS;
+                vote->delay = reply->element[1]->integer * MS;
         } else if (!is_integer(reply)) {
                 vote->code = PAWL_SYSTEM;
         } else {
                 vote->code = code_of(vote->kind, reply->integer);
-                vote->left = reply->integer * MS;
         }
         doubtful = vote->code == PAWL_IN_DOUBT;
         vote->answered(vote); /* and is no more */

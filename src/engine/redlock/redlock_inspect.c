@@ -75,7 +75,7 @@ static void answer(struct survey *survey, int code, const char *why)
 static bool same_holder(const struct pawl_entry *one, const struct pawl_entry *two)
 {
         return one->role == two->role && strcmp(one->name, two->name) == 0 && strcmp(one->owner, two->owner) == 0 &&
-               strcmp(one->note, two->note) == 0 && one->age == two->age;
+               strcmp(one->note, two->note) == 0;
 }
 
 static struct seen *find(struct survey *survey, const struct pawl_entry *entry)
@@ -135,7 +135,14 @@ static void on_entry(struct inquiry *inquiry, const struct pawl_entry *told)
                 seen->entry.remaining_ms = entry.remaining_ms;
 }
 
-/* A holder may have a greater number on nodes that came late; the token is what most have. */
+/* A holder may have a greater number on nodes that came late; the token is what most have. Nodes that were away when a lease
+ * was taken up still name its former owner: they have the same token. */
+static bool same_lock(const struct pawl_entry *one, const struct pawl_entry *two)
+{
+        return same_holder(one, two) ||
+               (one->role == two->role && one->token && one->token == two->token && strcmp(one->name, two->name) == 0);
+}
+
 static struct seen *merge(struct survey *survey, struct seen *first, nodes_t *nodes)
 {
         struct seen *best = first;
@@ -144,7 +151,7 @@ static struct seen *merge(struct survey *survey, struct seen *first, nodes_t *no
         for (struct list *at = &first->listed; at != &survey->seen; at = at->next) {
                 struct seen *seen = container_of(at, struct seen, listed);
 
-                if (seen->told || !same_holder(&first->entry, &seen->entry))
+                if (seen->told || !same_lock(&first->entry, &seen->entry))
                         continue;
                 *nodes |= seen->nodes;
                 seen->told = true;

@@ -146,6 +146,17 @@ static int64_t end_of(const struct round *round)
         return ends[round->redlock->quorum - 1];
 }
 
+/* They all have the same; it is not in the word. */
+static int64_t delay_of(const struct round *round)
+{
+        int64_t delay = 0;
+
+        for (uint32_t i = 0; i < round->redlock->count; i++)
+                if (round->ok & round->redlock->nodes[i].bit && round->ballots[i].vote.delay > delay)
+                        delay = round->ballots[i].vote.delay;
+        return delay;
+}
+
 /* Nodes that are away decide nothing: those who answered may still say that it is there, or that it is over. */
 static void look_told(struct round *round)
 {
@@ -157,6 +168,7 @@ static void look_told(struct round *round)
 
         if (how_many(round->ok) >= quorum) {
                 part->on = round->ok;
+                part->claim->delay = delay_of(round);
                 claim_adopted(part, part->token, end_of(round) - part->claim->ttl);
         } else if (how_many(without) > others) {
                 claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
@@ -183,7 +195,7 @@ void claim_adopt_now(struct part *part)
         part->reached = redlock->all;
         part->round = round;
         round->asker = part;
-        round_send(round, VOTE_LOOK, part->token, redlock->all);
+        round_send(round, VOTE_ADOPT, part->token, redlock->all);
         if (!round->out || round_limit(round, redlock_now(redlock) + redlock->timeout) != PAWL_OK) {
                 round->late = true;
                 look_told(round);
