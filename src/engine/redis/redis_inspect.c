@@ -150,9 +150,22 @@ static bool is_ours(const struct value *value, size_t words)
         return value->words >= words && value->length[UID] == 32 && value->length[MODE] == 1;
 }
 
+/* TAKER<MAKER if the lease was taken up: the one who has it, or for the history the one who took the lock. */
+static void decode_owner(struct value *value, bool past)
+{
+        const char *word = value->word[OWNER], *mark = memchr(word, '<', value->length[OWNER]);
+        const char *end = word + value->length[OWNER];
+
+        if (mark && past)
+                word = mark + 1;
+        else if (mark)
+                end = mark;
+        decode(word, (size_t)(end - word), value->owner, sizeof(value->owner));
+}
+
 static void describe(struct value *value, struct pawl_entry *entry)
 {
-        decode(value->word[OWNER], value->length[OWNER], value->owner, sizeof(value->owner));
+        decode_owner(value, entry->role == PAWL_ROLE_PAST);
         decode(value->word[NOTE], value->length[NOTE], value->note, sizeof(value->note));
         entry->owner = value->owner;
         entry->note = value->note;

@@ -6,7 +6,7 @@
 -- A lock's value is  UID CLIENT TTL DELAY MODE LIMIT FLAGS AGE OWNER NOTE TOKEN [SINCE]  for an exclusive holder,
 -- "shared LIMIT" for shared ones (who they are stands in share and who), "delay" in a lock-delay; anything else was
 -- written by a client that is not ours. A waiter's record is the same without TOKEN and SINCE; SINCE (ms) is left out where it
--- is the token's own time.
+-- is the token's own time. OWNER is TAKER<MAKER where a lease was taken up (take_up.lua).
 
 local QUEUE_LEASE = 60000 -- a queue that nobody looks after vanishes; its clients look at least three times as often
 local HISTORY = 1000 -- past owners of the namespace, and up to as many again
