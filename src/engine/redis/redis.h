@@ -9,6 +9,7 @@
  *   redis_wait.c     claims that wait: the queue of a name, grants that are pushed, looking again
  *   redis_ghost.c    what was given up without an answer, to be cleaned up behind the caller
  *   redis_inspect.c  list, show, history, break, ask
+ *   redis_value.c    the bytes beside a lock
  *   redis_lease.c    leases as words
  *   redis_examine.c  what pawl doctor asks; redis_judge.c: what the answers mean
  *   redis_member.c   one member of a quorum (redlock) */
@@ -207,6 +208,8 @@ struct redis {
         char *host, *path, *user, *password, *prefix, *owner; /* owner: encoded */
         size_t prefix_length;
         char *fence_key, *past_key, *channel;
+        char *value_prefix; /* a lock's name after it is the key of its value */
+        uint64_t stores;    /* so many were begun */
         size_t fence_length;
         char client[17];
         const char *history; /* "h": past owners are remembered; "-" */
@@ -305,6 +308,7 @@ void ghosts_free(struct redis *redis);
 
 extern const struct engine_inspect redis_inspect;
 extern const struct engine_leases redis_leases;
+extern const struct engine_values redis_values; /* redis_value.c */
 void inspect_up(struct redis *redis);
 void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_ready);
 void inspect_free(struct redis *redis);

@@ -389,15 +389,26 @@ static void claim_ask(struct part *part)
         ask_or_park(part, ASKING, write_acquire, acquire_answered);
 }
 
+static bool is_reserved(const struct redis *redis, const struct claim *claim)
+{
+        char start[6] = "";
+
+        if (redis->prefix_length >= 5)
+                return false; /* redis_open.c looked at it */
+        memcpy(start, redis->prefix, redis->prefix_length);
+        strncat(start, claim->name, 5 - redis->prefix_length);
+        return strcmp(start, "pawl:") == 0;
+}
+
 void claim_acquire(struct engine *engine, struct claim *claim)
 {
         struct redis *redis = redis_of(engine);
         struct part *part = part_of(claim);
 
         claim_know(redis, claim);
-        if (redis->prefix_length == 0 && strncmp(claim->name, "pawl:", 5) == 0) {
+        if (is_reserved(redis, claim)) {
                 claim_refuse(part, PAWL_INVALID,
-                             "without a prefix, names that begin with pawl: are queues and counters");
+                             "with this prefix the key would begin with pawl:, as queues, counters and values do");
                 return;
         }
         part->tried_at = redis_now(redis);

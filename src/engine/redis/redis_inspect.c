@@ -3,30 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis.h"
+#include "redis_question.h"
 
 enum { SCAN_AT_ONCE = 1000, SHOW_AT_ONCE = 200, WAITERS_SHOWN = 100000, PAST_SHOWN = 16 };
-
-/* One inquiry on its way; a listing takes several requests. */
-struct question {
-        struct ask ask;
-        struct list listed; /* in redis->questions */
-        struct redis *redis;
-        struct inquiry *inquiry; /* NULL: nobody waits for the answer any more */
-        int64_t tried_at;
-        bool sent;
-        char name[PAWL_NAME_MAX + 1]; /* or prefix */
-        /* of a listing */
-        char cursor[24];
-        bool queues; /* the second walk: names that somebody waits for */
-        char **keys;
-        size_t count, room, shown;
-};
-
-static struct question *question_of(struct ask *ask)
-{
-        return container_of(ask, struct question, ask);
-}
 
 static void question_free(struct question *question)
 {
@@ -34,10 +13,11 @@ static void question_free(struct question *question)
         for (size_t i = 0; i < question->count; i++)
                 free(question->keys[i]);
         free(question->keys);
+        free(question->deposit);
         free(question);
 }
 
-static void finish(struct question *question, int code, const char *why)
+void question_finish(struct question *question, int code, const char *why)
 {
         struct inquiry *inquiry = question->inquiry;
 
@@ -46,28 +26,27 @@ static void finish(struct question *question, int code, const char *why)
                 inquiry->answered(inquiry, code, why);
 }
 
-/* Sends it, now or when there is a connection. */
-static void question_ask(struct question *question)
+void question_ask(struct question *question)
 {
         struct wire *wire = &question->redis->commands;
         int code = wire_ask(wire, &question->ask);
 
         question->sent = code == PAWL_OK;
         if (code == PAWL_NO_MEMORY)
-                finish(question, code, NULL);
+                question_finish(question, code, NULL);
         else if (code != PAWL_OK)
                 wire_want(wire);
 }
 
-static void question_begin(struct engine *engine, struct inquiry *inquiry, int (*write)(struct ask *, struct wire *),
-                           void (*answered)(struct ask *, const redisReply *, const struct pawl_why *))
+struct question *question_new(struct engine *engine, struct inquiry *inquiry, int (*write)(struct ask *, struct wire *),
+                              void (*answered)(struct ask *, const redisReply *, const struct pawl_why *))
 {
         struct redis *redis = redis_of(engine);
         struct question *question = calloc(1, sizeof(*question));
 
         if (!question) {
                 inquiry->answered(inquiry, PAWL_NO_MEMORY, NULL);
-                return;
+                return NULL;
         }
         question->redis = redis;
         question->tried_at = redis_now(redis);
@@ -78,10 +57,19 @@ static void question_begin(struct engine *engine, struct inquiry *inquiry, int (
         strcpy(question->cursor, "0");
         list_init(&question->ask.listed);
         list_append(&redis->questions, &question->listed);
-        question_ask(question);
+        return question;
 }
 
-static const char nonsense[] = "the server's answer makes no sense";
+static void question_begin(struct engine *engine, struct inquiry *inquiry, int (*write)(struct ask *, struct wire *),
+                           void (*answered)(struct ask *, const redisReply *, const struct pawl_why *))
+{
+        struct question *question = question_new(engine, inquiry, write, answered);
+
+        if (question)
+                question_ask(question);
+}
+
+const char question_nonsense[] = "the server's answer makes no sense";
 
 /* ---- values as entries ------------------------------------------------------------------------------------------- */
 
@@ -278,17 +266,26 @@ static int write_show(struct ask *ask, struct wire *wire)
 
 static int write_break(struct ask *ask, struct wire *wire);
 
-/* False, and the question is answered or waits for a connection: there is no reply to read. */
-static bool has_reply(struct question *question, const redisReply *reply, const struct pawl_why *why)
+/* There is no answer and there will be none. What was to be changed may have been, if it was sent once. */
+static void question_fail(struct question *question, const struct pawl_why *why)
+{
+        bool unsure = question->deposit && question->doubtful;
+
+        question_finish(question, unsure ? PAWL_IN_DOUBT : why->code, why->text);
+}
+
+bool question_heard(struct question *question, const redisReply *reply, const struct pawl_why *why)
 {
         if (reply)
                 return true;
         question->sent = false;
         if (question->ask.write == write_break) /* a second time it would cut off the next holder */
-                finish(question, PAWL_IN_DOUBT, "it was asked for, and no answer came: it may have been done");
+                question_finish(question, PAWL_IN_DOUBT, "it was asked for, and no answer came: it may have been done");
         else if (question->redis->commands.ready || !question->inquiry)
-                finish(question, why->code, why->text);
-        return false; /* else it is asked again when the connection is back, or ends with it: inspect_down */
+                question_fail(question, why);
+        else /* it is asked again when the connection is back, or ends with it: inspect_down */
+                question->doubtful = true;
+        return false;
 }
 
 static void show_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
@@ -296,15 +293,15 @@ static void show_answered(struct ask *ask, const redisReply *reply, const struct
         struct question *question = question_of(ask);
         bool found = false;
 
-        if (!has_reply(question, reply, why))
+        if (!question_heard(question, reply, why))
                 return;
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || !is_shown(reply->element[0])) {
-                finish(question, PAWL_CORRUPT, nonsense);
+                question_finish(question, PAWL_CORRUPT, question_nonsense);
                 return;
         }
         if (question->inquiry)
                 found = tell_name(question->inquiry, question->name, reply->element[0]);
-        finish(question, found ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+        question_finish(question, found ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
 static int write_past(struct ask *ask, struct wire *wire)
@@ -350,15 +347,15 @@ static void past_answered(struct ask *ask, const redisReply *reply, const struct
 {
         struct question *question = question_of(ask);
 
-        if (!has_reply(question, reply, why))
+        if (!question_heard(question, reply, why))
                 return;
         if (reply->type != REDIS_REPLY_ARRAY) {
-                finish(question, PAWL_CORRUPT, nonsense);
+                question_finish(question, PAWL_CORRUPT, question_nonsense);
                 return;
         }
         for (size_t i = 0; question->inquiry && i < reply->elements; i++)
                 tell_past(question->inquiry, question->name, reply->element[i]);
-        finish(question, reply->elements ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+        question_finish(question, reply->elements ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
 /* ---- list: walk over the keys, then show them -------------------------------------------------------------------- */
@@ -414,7 +411,7 @@ static void show_keys_answered(struct ask *ask, const redisReply *reply, const s
 static void show_next(struct question *question)
 {
         if (question->shown == question->count || !question->inquiry) {
-                finish(question, PAWL_OK, NULL);
+                question_finish(question, PAWL_OK, NULL);
                 return;
         }
         question->ask.write = write_show_keys;
@@ -426,11 +423,11 @@ static void show_keys_answered(struct ask *ask, const redisReply *reply, const s
 {
         struct question *question = question_of(ask);
 
-        if (!has_reply(question, reply, why))
+        if (!question_heard(question, reply, why))
                 return;
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
             reply->elements > question->count - question->shown) {
-                finish(question, PAWL_CORRUPT, nonsense);
+                question_finish(question, PAWL_CORRUPT, question_nonsense);
                 return;
         }
         for (size_t i = 0; i < reply->elements; i++) {
@@ -494,15 +491,15 @@ static void scan_answered(struct ask *ask, const redisReply *reply, const struct
 {
         struct question *question = question_of(ask);
 
-        if (!has_reply(question, reply, why))
+        if (!question_heard(question, reply, why))
                 return;
         if (!is_scan(reply) || !question->inquiry) {
-                finish(question, PAWL_CORRUPT, nonsense);
+                question_finish(question, PAWL_CORRUPT, question_nonsense);
                 return;
         }
         for (size_t i = 0; i < reply->element[1]->elements; i++) {
                 if (!add_key(question, reply->element[1]->element[i])) {
-                        finish(question, PAWL_NO_MEMORY, NULL);
+                        question_finish(question, PAWL_NO_MEMORY, NULL);
                         return;
                 }
         }
@@ -544,8 +541,8 @@ static void count_answered(struct ask *ask, const redisReply *reply, const struc
 {
         struct question *question = question_of(ask);
 
-        if (has_reply(question, reply, why))
-                finish(question, reply->integer > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+        if (question_heard(question, reply, why))
+                question_finish(question, reply->integer > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -629,7 +626,7 @@ void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_read
 
                 next = at->next;
                 if (!redis->commands.met || now - question->tried_at >= redis->timeout)
-                        finish(question, why->code, why->text);
+                        question_fail(question, why);
         }
         examine_down(redis, why);
 }

@@ -119,7 +119,8 @@ static int read_prefix(struct redis *redis, const struct url *url, struct pawl_w
                 return code;
         redis->prefix_length = strlen(prefix);
         if ((code = join(&redis->fence_key, "pawl:fence:", prefix, why)) != PAWL_OK ||
-            (code = join(&redis->past_key, "pawl:past:", prefix, why)) != PAWL_OK)
+            (code = join(&redis->past_key, "pawl:past:", prefix, why)) != PAWL_OK ||
+            (code = join(&redis->value_prefix, "pawl:value:", prefix, why)) != PAWL_OK)
                 return code;
         redis->fence_length = strlen(redis->fence_key);
         return PAWL_OK;
@@ -209,7 +210,8 @@ static int redis_open(struct engine *engine, const struct url *url, struct pawl_
             loop_set(engine->host->loop, &redis->retry, NEVER) != 0)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
-                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE |
+                               PAWL_CAN_KEEP;
         if (*redis->history == 'h')
                 engine->capabilities |= PAWL_CAN_HISTORY;
         return PAWL_OK;
@@ -242,6 +244,7 @@ static void redis_close(struct engine *engine)
         free(redis->prefix);
         free(redis->fence_key);
         free(redis->past_key);
+        free(redis->value_prefix);
         free(redis->channel);
         free(redis->owner);
 }
@@ -258,5 +261,6 @@ const struct engine_ops redis_engine = {
         .release = claim_release,
         .inspect = &redis_inspect,
         .leases = &redis_leases,
+        .values = &redis_values,
         .member = &redis_member,
 };

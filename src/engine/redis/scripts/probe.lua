@@ -4,7 +4,7 @@
 -- Returns what was refused: { command, error, ... }.
 local lock, fence, own = KEYS[1], KEYS[2], ARGV[1] .. ARGV[2]
 local queue, share, who = 'pawl:queue:' .. lock, 'pawl:share:' .. lock, 'pawl:who:' .. lock
-local past = 'pawl:past:' .. own
+local past, kept = 'pawl:past:' .. own, 'pawl:value:' .. lock
 local refused = {}
 
 local function try(command, ...)
@@ -42,6 +42,8 @@ try('RPUSH', past, 'probe')
 try('LTRIM', past, -1, -1)
 try('LRANGE', past, -1, -1)
 try('SET', 'pawl:alive:' .. own, '', 'PX', 1)
+try('SET', kept, 'probe', 'PX', 1000)
+try('GET', kept)
 try('PUBLISH', 'pawl:news:' .. own, 'probe')
 local last = try('GET', fence)
 if last then
@@ -50,5 +52,5 @@ else
         try('GETSET', fence, '0')
         try('DEL', fence)
 end
-try('DEL', lock, queue, share, who, past)
+try('DEL', lock, queue, share, who, past, kept)
 return refused
