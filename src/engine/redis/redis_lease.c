@@ -118,6 +118,7 @@ static void adopt(struct engine *engine, struct claim *claim, const char *text)
         }
         claim_know(redis, claim);
         part_of(claim)->tried_at = redis_now(redis);
+        wire_want(&redis->news); /* we are told what becomes of it */
         lease_ask(part_of(claim));
 }
 
