@@ -244,6 +244,11 @@ static inline struct part *part_of(const struct claim *claim)
 {
         return claim->part;
 }
+/* So many ms that they are a number of ns as well. */
+static inline bool reply_is_ms(const redisReply *reply)
+{
+        return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer <= INT64_MAX / MS / 4;
+}
 static inline int64_t redis_now(const struct redis *redis)
 {
         return loop_now(redis->engine.host->loop);

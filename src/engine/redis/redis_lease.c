@@ -63,12 +63,9 @@ static int write_adopt(struct ask *ask, struct wire *wire)
 /* { token, ms left, lock-delay in ms } */
 static bool is_adopted(const redisReply *reply)
 {
-        if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
-                return false;
-        for (size_t i = 0; i < 3; i++)
-                if (reply->element[i]->type != REDIS_REPLY_INTEGER)
-                        return false;
-        return true;
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+               reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[0]->integer > 0 &&
+               reply_is_ms(reply->element[1]) && reply_is_ms(reply->element[2]);
 }
 
 static void adopt_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)

@@ -385,8 +385,8 @@ static void read_grant(struct redis_member *own, struct vote *vote, const redisR
 /* { ms left, lock-delay in ms } */
 static bool is_adopted(const redisReply *reply)
 {
-        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && is_integer(reply->element[0]) &&
-               is_integer(reply->element[1]) && reply->element[0]->integer > 0;
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply_is_ms(reply->element[0]) &&
+               reply_is_ms(reply->element[1]) && reply->element[0]->integer > 0;
 }
 
 static int code_of(enum vote_kind kind, long long answer)

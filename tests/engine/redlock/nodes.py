@@ -119,6 +119,31 @@ def words_of_leases_with_two_of_five_killed():
         check("then the word is over, which three are enough to say", code == LOST, code)
 
 
+def a_lease_is_taken_up():
+    with Nodes(5) as nodes:
+        peer, other = Peer(nodes.url()), Peer(nodes.url())
+        check("a lease is taken with a lock-delay", soon(lambda: peer.ask("acquire a 60000 30000 %d 0 0 90000" % DETACH) == OK))
+        token = peer.token
+        peer.ask("lease")
+        word = peer.text
+        check("it is on all nodes", soon(lambda: all(node.locks() for node in nodes)))
+        before = [node("GET", "lock:a") for node in nodes]
+        check("another takes it up", other.ask("adopt " + word) == OK and other.token == token)
+        check("and is named on all nodes", soon(lambda: all(node("GET", "lock:a") != old for node, old in zip(nodes, before))))
+        check("it is renewed with its lock-delay", other.ask("renew") == OK)
+        check("on each node", soon(lambda: all(node("PTTL", "lock:a") > 110000 for node in nodes)))
+        after = [node("GET", "lock:a") for node in nodes]
+        nodes[4].kill()
+        for i in 0, 1:
+            nodes[i]("SET", "lock:a", before[i], "KEEPTTL")
+        said = pawl("-e", nodes.url(), "show", "a")[1]
+        check("where some nodes name the former owner it is still held by one", said.count("holder") == 1, said)
+        for i in 0, 1:
+            nodes[i]("SET", "lock:a", after[i], "KEEPTTL")
+        check("it is broken", pawl("-e", nodes.url(), "break", "a")[0] == 0)
+        check("and who took it up is told", soon(lambda: other.ask("lost") == 1))
+
+
 def three_of_five_are_stopped():
     with Nodes(5) as nodes:
         url = nodes.url("?timeout=2s")
@@ -386,7 +411,7 @@ def what_is_no_quorum_is_refused():
         check("one server under two names", status == 125 and "same server" in said, said)
 
 
-TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, three_of_five_are_stopped, one_of_five_is_stopped,
+TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
