@@ -565,6 +565,7 @@ static void tell(struct zk_question *question, const struct zk_seen *seen, uint3
                 entry.note = seen->record.note;
                 entry.since_ms = seen->record.since_ms;
                 entry.flags = seen->record.detached ? PAWL_DETACH : 0;
+                entry.age = seen->record.age;
                 /* What is left of a lease that is renewed all the time nobody else knows: at most the whole of it. */
                 entry.remaining_ms = seen->holds ? seen->record.ttl_ms : 0;
                 entry.token = seen->holds ? zk_token(question->zk, seen->czxid) : 0;
