@@ -74,6 +74,7 @@ void zk_claim_forget(struct zk_part *part)
                 zk_delay_end(part, false);
         list_remove(&part->listed);
         table_remove(&zk->claims, &part->link);
+        zk_past_drop(zk, part);
         part->known = false;
         zk->known--;
         if (part->session) {
@@ -109,6 +110,7 @@ void zk_claim_grant(struct zk_part *part)
                 .token = zk_token(zk, part->token),
                 .sent_at = counts_from(part),
         };
+        bool adopted = part->state == ZK_ADOPTING; /* who took it has written that down */
 
         if (part->broken) { /* to the end of the line */
                 zk_claim_ask(part);
@@ -122,7 +124,7 @@ void zk_claim_grant(struct zk_part *part)
         if (part->claim->max_holders)
                 zk_wait_tell_held(part);
         zk_wait_granted(part);
-        if (zk->history) {
+        if (zk->history && !adopted) {
                 part->since_ms = zk_wall_ms();
                 zk_past_note(zk, part, 0);
         }

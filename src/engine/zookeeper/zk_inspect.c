@@ -427,6 +427,7 @@ static void take_data(struct zk_question *question, size_t place, int error, str
         struct zk_seen *seen;
         struct jute_text data;
         struct zk_stat stat;
+        int64_t from_ms;
 
         (void)place;
         while (!is_read(question, &question->seen[question->read]))
@@ -442,7 +443,7 @@ static void take_data(struct zk_question *question, size_t place, int error, str
         jute_get_data(reply, &data, &stat);
         seen->czxid = stat.czxid;
         seen->ctime_ms = stat.ctime_ms;
-        seen->ours = record_read(data.at, data.length, &seen->record);
+        seen->ours = zk_record_read(data, &seen->record, &from_ms);
         if (!seen->ours)
                 take_foreign(seen, data);
 }

@@ -109,12 +109,14 @@ struct zk_adopted {
         uint64_t uid[2];
         int64_t session;
         char password[ZK_PASSWORD_SIZE];
-        int64_t now_ms; /* by the servers' clock, when it was last asked */
-        bool missing;   /* .pawl is to be made first */
+        int64_t now_ms;      /* by the servers' clock, when it was last asked */
+        int64_t from_ms;     /* by the same clock: since when the lease counts */
+        int64_t counts_from; /* the same, by ours */
+        int32_t version;     /* of its node, when it was last read */
+        bool missing;        /* .pawl is to be made first */
         struct record record;
 };
 struct zk_adopted *zk_past_adopt(struct zk *zk, const struct zk_part *part); /* NULL: no memory */
 struct zk_adopted *zk_past_adopted(const struct zk *zk, const struct zk_part *part);
-void zk_past_drop(struct zk *zk, const struct zk_part *part);
 
 #endif

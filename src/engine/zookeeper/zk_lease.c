@@ -5,12 +5,16 @@
  *
  * To take a session up again is to extend it, so the lease itself is counted from when its node was last written,
  * by the clock of the servers: a node that is made for a moment tells what it says now. A word is looked at on
- * another session first, so that one that is wrong does not touch the lease. */
+ * another session first, so that one that is wrong does not touch the lease.
+ *
+ * Who takes a lease up writes its own name into the node, which is no renewal: a second line says from when the lease
+ * counts, until the next renewal writes the node without it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../base/base64.h"
+#include "../session/words.h"
 #include "zk_inspect.h"
 
 /* ---- words ----------------------------------------------------------------------------------------------------- */
@@ -84,6 +88,34 @@ static int read_word(struct engine *engine, const char *text, char *name, int64_
         return PAWL_OK;
 }
 
+/* ---- what its node says ---------------------------------------------------------------------------------------- */
+
+bool zk_record_read(struct jute_text data, struct record *record, int64_t *from_ms)
+{
+        const char *second = memchr(data.at, '\n', data.length), *end = data.at + data.length;
+        struct words words = {.at = second ? second + 1 : NULL, .end = end};
+        uint64_t from = 0;
+
+        if (second &&
+            (!words_is(&words, "from") || !words_number(&words, 10, INT64_MAX / MS, &from) || !words_end(&words)))
+                return false;
+        *from_ms = (int64_t)from;
+        return record_read(data.at, (size_t)((second ? second : end) - data.at), record);
+}
+
+/* Ours from now on, unless it was written since it was read. */
+static void put_taken(struct zk_part *part, struct jute_out *out, const struct zk_adopted *adopted)
+{
+        const struct zk *zk = part->zk;
+        char path[ZK_PATH_MAX], data[RECORD_MAX + 1 + 32];
+        size_t length = record_write(part->claim, zk->client, zk->engine.host->owner, part->since_ms, true, data);
+
+        length += (size_t)snprintf(data + length, 32, "\nfrom %lld", (long long)adopted->from_ms);
+        zk_path_of_part(part, path);
+        zk_request(part->session, ZK_SET_DATA);
+        jute_put_set_data(out, path, data, length, adopted->version);
+}
+
 /* ---- taking one up --------------------------------------------------------------------------------------------- */
 
 static struct zk_part *part_of_ask(struct zk_ask *ask)
@@ -91,15 +123,9 @@ static struct zk_part *part_of_ask(struct zk_ask *ask)
         return container_of(ask, struct zk_part, ask);
 }
 
-static void refuse(struct zk_part *part, int code, const char *why)
-{
-        zk_past_drop(part->zk, part);
-        zk_claim_refuse(part, code, why);
-}
-
 static void refuse_over(struct zk_part *part)
 {
-        refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
+        zk_claim_refuse(part, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
 }
 
 static void refuse_error(struct zk_part *part, int error)
@@ -107,7 +133,7 @@ static void refuse_error(struct zk_part *part, int error)
         const char *sentence;
         int code = zk_error(error, &sentence);
 
-        refuse(part, code, sentence);
+        zk_claim_refuse(part, code, sentence);
 }
 
 /* True, and it is refused or parked, if what it asked for was not answered as it should be. */
@@ -116,7 +142,7 @@ static bool is_refused(struct zk_part *part, int error)
         if (error == ZK_CONNECTION_LOSS)
                 zk_claim_park(part, ZK_ADOPTING);
         else if (part->cancelled)
-                refuse(part, PAWL_CANCELLED, NULL);
+                zk_claim_refuse(part, PAWL_CANCELLED, NULL);
         else if (error == ZK_NO_NODE)
                 refuse_over(part);
         else if (error != ZK_OK)
@@ -133,7 +159,7 @@ static void send(struct zk_part *part)
         if (code == PAWL_UNREACHABLE)
                 zk_claim_park(part, ZK_ADOPTING);
         else if (code != PAWL_OK)
-                refuse(part, code, NULL); /* the lease is as it was */
+                zk_claim_refuse(part, code, NULL); /* the lease is as it was */
 }
 
 /* ---- first: is there such a node? ------------------------------------------------------------------------------ */
@@ -144,7 +170,7 @@ static void resume(struct zk_part *part, const struct zk_adopted *adopted)
         zk_session_unuse(part->session);
         part->session = zk_session_resume(part->zk, adopted->session, adopted->password, part->claim->ttl);
         if (!part->session) {
-                refuse(part, PAWL_NO_MEMORY, NULL);
+                zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
                 return;
         }
         part->session->dropped = true;
@@ -157,12 +183,13 @@ static void node_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         struct zk_adopted *adopted;
         struct jute_text data;
         struct zk_stat stat;
+        int64_t from_ms;
 
         if (is_refused(part, error))
                 return;
         adopted = zk_past_adopted(part->zk, part);
         jute_get_data(reply, &data, &stat);
-        if (!record_read(data.at, data.length, &adopted->record) || stat.owner != adopted->session ||
+        if (!zk_record_read(data, &adopted->record, &from_ms) || stat.owner != adopted->session ||
             adopted->record.ttl_ms != part->claim->ttl / MS || !adopted->record.detached) {
                 refuse_over(part);
                 return;
@@ -171,6 +198,9 @@ static void node_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         part->claim->mode = adopted->record.mode;
         part->claim->max_holders = adopted->record.limit;
         part->claim->delay = adopted->record.delay_ms * MS;
+        if (part->claim->age == 0)
+                part->claim->age = adopted->record.age;
+        part->since_ms = adopted->record.since_ms;
         part->token = stat.czxid;
         resume(part, adopted);
 }
@@ -236,33 +266,51 @@ static void look_for(struct zk_part *part)
 
 /* ---- then: its session, and how old it is ---------------------------------------------------------------------- */
 
-/* The node is there and the session is ours. Its lease counts from when the node was last written, in whole milliseconds:
- * it may be one older or younger. One that is surely over was kept by our touching its session: that is closed, and the lock
- * is free. */
-static void take_up(struct zk_part *part, const struct zk_adopted *adopted, const struct zk_stat *stat)
-{
-        struct zk_session *session = part->session;
-        int64_t age = adopted->now_ms > stat->mtime_ms ? (adopted->now_ms - stat->mtime_ms) * MS : 0;
+static void ask_age(struct zk_part *part);
 
-        if (age + MS >= part->claim->ttl) {
-                session->dropped = age - MS < part->claim->ttl;
-                refuse_over(part);
+static void taken(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        struct zk_part *part = part_of_ask(ask);
+        struct zk_session *session = part->session;
+
+        (void)reply;
+        if (error == ZK_BAD_VERSION && !part->cancelled) {
+                ask_age(part); /* it was renewed meanwhile, or taken up by another */
                 return;
         }
+        if (is_refused(part, error))
+                return;
         session->dropped = false;
-        session->time.extended_at = part->ask.sent_at - age - MS;
+        session->time.extended_at = zk_past_adopted(part->zk, part)->counts_from;
         session->time.length = part->claim->ttl;
         part->made = true;
         zk_claim_grant(part);
 }
 
-static void ask_age(struct zk_part *part);
+/* The node is there and the session is ours. Its lease counts from when the node was last written by who held it, in whole
+ * milliseconds: it may be one older or younger. One that is surely over was kept by our touching its session: that is
+ * closed, and the lock is free. */
+static void take_up(struct zk_part *part, struct zk_adopted *adopted)
+{
+        int64_t age = adopted->now_ms > adopted->from_ms ? (adopted->now_ms - adopted->from_ms) * MS : 0;
+
+        if (age + MS >= part->claim->ttl) {
+                part->session->dropped = age - MS < part->claim->ttl;
+                refuse_over(part);
+                return;
+        }
+        adopted->counts_from = part->ask.sent_at - age - MS;
+        zk_ask_init(&part->ask, taken);
+        put_taken(part, zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM), adopted);
+        send(part);
+}
 
 /* The last answers are to: make a node, delete it, read ours. */
 static void clock_answered(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_part *part = part_of_ask(ask);
         struct zk_adopted *adopted = zk_past_adopted(part->zk, part);
+        struct record record;
         struct jute_text text;
         struct zk_stat stat;
 
@@ -284,10 +332,14 @@ static void clock_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         if (adopted->now_ms == 0) /* it cannot be made: by our own clock, then */
                 adopted->now_ms = zk_wall_ms();
         jute_get_data(reply, &text, &stat);
-        if (stat.owner != part->session->id)
+        if (stat.owner != part->session->id || !zk_record_read(text, &record, &adopted->from_ms)) {
                 refuse_over(part);
-        else
-                take_up(part, adopted, &stat);
+                return;
+        }
+        if (adopted->from_ms == 0)
+                adopted->from_ms = stat.mtime_ms;
+        adopted->version = stat.version;
+        take_up(part, adopted);
 }
 
 static void ask_age(struct zk_part *part)
@@ -317,7 +369,7 @@ static void ask_age(struct zk_part *part)
 void zk_lease_ask(struct zk_part *part)
 {
         if (!zk_past_adopted(part->zk, part))
-                refuse(part, PAWL_NO_MEMORY, NULL);
+                zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
         else if (part->session->kind == ZK_OWN)
                 ask_age(part);
         else
@@ -343,7 +395,7 @@ static void adopt(struct engine *engine, struct claim *claim, const char *text)
         adopted = zk_past_adopt(zk, part);
         part->session = adopted ? zk_session_find(zk, claim->ttl, ZK_SHARED) : NULL;
         if (!part->session) {
-                refuse(part, PAWL_NO_MEMORY, NULL);
+                zk_claim_refuse(part, PAWL_NO_MEMORY, NULL);
                 return;
         }
         adopted->session = word.session;
@@ -360,7 +412,7 @@ static void forget(struct engine *engine, struct claim *claim)
 {
         struct zk_part *part = zk_part_of(claim);
 
-        zk_past_drop(zk_of(engine), part);
+        (void)engine;
         if (part->session)
                 part->session->dropped = true; /* it is let go of, not closed */
         zk_claim_forget(part);

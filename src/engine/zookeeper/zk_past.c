@@ -259,25 +259,10 @@ static void drop(struct zk_adopted *adopted)
         free(adopted);
 }
 
-/* Those whose claims were refused, or lost, without a word to us. */
-static void drop_stale(struct zk *zk)
-{
-        struct list *next;
-
-        for (struct list *at = zk->past->adopted.next; at != &zk->past->adopted; at = next) {
-                struct zk_adopted *adopted = container_of(at, struct zk_adopted, listed);
-
-                next = at->next;
-                if (!zk_claim_find(zk, adopted->uid))
-                        drop(adopted);
-        }
-}
-
 struct zk_adopted *zk_past_adopt(struct zk *zk, const struct zk_part *part)
 {
         struct zk_adopted *adopted = zk_past_adopted(zk, part);
 
-        drop_stale(zk);
         if (adopted)
                 return adopted;
         adopted = calloc(1, sizeof(*adopted));
@@ -292,7 +277,7 @@ void zk_past_drop(struct zk *zk, const struct zk_part *part)
 {
         struct zk_adopted *adopted = zk_past_adopted(zk, part);
 
-        if (adopted)
+        if (adopted && !zk_claim_find(zk, adopted->uid)) /* else another handle of the lease still needs it */
                 drop(adopted);
 }
 
@@ -311,12 +296,8 @@ void zk_past_note(struct zk *zk, const struct zk_part *part, int how)
                                  .owner = adopted ? adopted->record.owner : zk->engine.host->owner,
                                  .note = adopted ? adopted->record.note : claim->note};
 
-        if (adopted && how == 0)
-                return; /* who took it has written that down */
         past_note(&past->past, &line);
         past->noted++;
-        if (how)
-                zk_past_drop(zk, part);
         if (past->session || zk_now(zk) - past->written_at < WRITE_EVERY * MS)
                 write_later(past);
         else

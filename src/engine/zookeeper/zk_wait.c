@@ -378,13 +378,14 @@ static bool is_over(struct zk_part *part, struct jute_in *reply)
         struct jute_text data;
         struct zk_stat stat;
         struct record record;
+        int64_t from_ms;
 
         if (part->wait->whole_line)
                 return may_hold(part, reply);
         if (!part->wait->until_held || part->wait->exists)
                 return false;
         jute_get_data(reply, &data, &stat);
-        return !reply->bad && record_read(data.at, data.length, &record) && record.holds;
+        return !reply->bad && zk_record_read(data, &record, &from_ms) && record.holds;
 }
 
 /* The answers to what sets both watches: first of its own node, then of the other one. */
