@@ -9,6 +9,7 @@
  *   zk_check.c    nodes that were deleted by hand, or came late
  *   zk_news.c     the mailbox of a client: it is asked to yield, or cut off
  *   zk_inspect.c  list, show, break, ask; zk_past.c: history; zk_examine.c: doctor, init
+ *   zk_value.c    bytes beside a lock
  *   zk_lease.c    leases as words */
 #ifndef PAWL_ZK_H
 #define PAWL_ZK_H
@@ -456,6 +457,7 @@ enum { ZK_OWN_ROOM = 3 * ZK_REQUEST_ROOM };
 
 extern const struct engine_inspect zk_inspect; /* zk_inspect.c, with zk_examine.c */
 extern const struct engine_leases zk_leases;   /* zk_lease.c */
+extern const struct engine_values zk_values;   /* zk_value.c */
 
 /* A session is connected (each time one is); an attempt to connect has failed and none is connected (inquiries
  * that have waited too long are answered with why); a session is lost for good, and the nodes we made on it (the

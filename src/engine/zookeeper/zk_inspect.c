@@ -40,11 +40,17 @@ static void question_free(struct zk_question *question)
         free(question);
 }
 
+static const char in_doubt[] = "it was asked for, and no answer came: it may have been done";
+
 void zk_question_finish(struct zk_question *question, int code, const char *why)
 {
         struct inquiry *inquiry = question->inquiry;
         struct pawl_why kept; /* the sentence may be the question's own */
 
+        if (question->doubtful && code != PAWL_OK) {
+                code = PAWL_IN_DOUBT;
+                why = in_doubt;
+        }
         why_set(&kept, code, "%s", why ? why : "");
         question_free(question);
         inquiry->answered(inquiry, code, why ? kept.text : NULL);
@@ -103,13 +109,15 @@ void zk_question_pause(struct zk_question *question, int64_t wait, void (*fire)(
 static void question_lost(struct zk_question *question)
 {
         question->session = NULL;
-        if (question->over)
+        question->doubtful |= question->sent;
+        if (question->over) {
                 zk_question_finish(question, PAWL_OK, NULL);
-        else if (question->sent)
-                zk_question_finish(question, PAWL_IN_DOUBT,
-                                   "it was asked for, and no answer came: it may have been done");
-        else /* in a later turn: whoever tells us is busy with the connection */
+        } else if (question->sent && !question->repeats) {
+                zk_question_finish(question, PAWL_IN_DOUBT, NULL);
+        } else { /* in a later turn: whoever tells us is busy with the connection */
+                question->sent = false;
                 zk_question_pause(question, 0, zk_question_again);
+        }
 }
 
 static void question_answered(struct zk_ask *ask, int error, struct jute_in *reply)

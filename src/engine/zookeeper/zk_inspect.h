@@ -1,5 +1,5 @@
 /* zk_inspect.h - questions of those who look at the store, between the files that answer them: zk_inspect.c (list,
- * show), zk_break.c (break, ask), zk_past.c (history), zk_examine.c (init). */
+ * show), zk_break.c (break, ask), zk_past.c (history), zk_value.c (store, fetch), zk_examine.c, zk_init.c. */
 #ifndef PAWL_ZK_INSPECT_H
 #define PAWL_ZK_INSPECT_H
 
@@ -34,6 +34,8 @@ struct zk_question {
         size_t failures;    /* attempts to connect since it waits */
         bool waiting;       /* for a connection */
         bool sent;          /* what it asks for may have been done: it must not be asked for again */
+        bool repeats;       /* unless this is set */
+        bool doubtful;      /* and then it was sent before, and may have been done */
         bool over;          /* it was done, only its history is still to be written */
         void (*begin)(struct zk_question *question);
         void (*looked)(struct zk_question *question); /* the lines first to last were read */
@@ -53,7 +55,7 @@ struct zk_question {
         size_t seen_count, seen_room;
         size_t read; /* of seen: so many were asked for */
         unsigned tries;
-        void *rest; /* of break and ask, history, init */
+        void *rest; /* of break and ask, history, store, init */
 };
 
 /* Enough of waiting for a connection: nothing will change, or the time is over, or nobody was ever there.

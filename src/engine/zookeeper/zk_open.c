@@ -335,7 +335,8 @@ static int zk_open(struct engine *engine, const struct url *url, struct pawl_why
             zk_news_open(zk) != PAWL_OK || zk_past_open(zk) != PAWL_OK)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
-                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
+                               PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE |
+                               PAWL_CAN_KEEP;
         if (zk->history)
                 engine->capabilities |= PAWL_CAN_HISTORY;
         return PAWL_OK;
@@ -383,4 +384,5 @@ const struct engine_ops zookeeper_engine = {
         .release = zk_claim_release,
         .inspect = &zk_inspect,
         .leases = &zk_leases,
+        .values = &zk_values,
 };
