@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""kazoo_worker.py HOST:PORT/CHROOT SESSION_S - one lock of kazoo, which is told to count our nodes too. Reads orders, one line
-each, and answers each with one line: take NAME | wait NAME | release  ->  yes | no | error TEXT"""
+"""kazoo_worker.py HOST:PORT/CHROOT SESSION_S [election] - one lock of kazoo, or one who is elected, which is told to count our
+nodes too. Reads orders, one line each, and answers each with one line:
+  take NAME | wait NAME | release  ->  yes | no | error TEXT
+  who NAME                         ->  the contenders, with | between them"""
+import functools
 import logging
 import sys
+import threading
 
 from kazoo.client import KazooClient
 
@@ -10,11 +14,36 @@ from kazoo.client import KazooClient
 OURS = ("lock-",)
 
 
+class Office:
+    """An election as if it were a lock: who leads has it."""
+
+    def __init__(self, client, path, extra_lock_patterns):
+        self.election = client.Election(path)
+        self.election.lock = client.Lock(path, "a candidate", extra_lock_patterns=extra_lock_patterns)
+        self.elected, self.over = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self.election.run, args=(self.lead,), daemon=True)
+
+    def lead(self):
+        self.elected.set()
+        self.over.wait()
+
+    def acquire(self, blocking):
+        self.thread.start()
+        return self.elected.wait(None if blocking else 0)
+
+    def release(self):
+        self.over.set()
+        self.thread.join()
+
+
 def obey(client, words, held):
     if words[0] == "release":
         held.pop().release()
         return True
-    lock = client.Lock("/" + words[1], extra_lock_patterns=OURS)
+    if words[0] == "who":
+        return Office(client, "/" + words[1], extra_lock_patterns=OURS).election.contenders()
+    make = functools.partial(Office, client) if "election" in sys.argv[3:] else client.Lock
+    lock = make("/" + words[1], extra_lock_patterns=OURS)
     got = lock.acquire(blocking=words[0] == "wait")
     if got:
         held.append(lock)
@@ -28,7 +57,8 @@ def main():
     held = []
     for line in sys.stdin:
         try:
-            answer = "yes" if obey(client, line.split(), held) else "no"
+            answer = obey(client, line.split(), held)
+            answer = "|".join(answer) if isinstance(answer, list) else "yes" if answer else "no"
         except Exception as error:
             answer = "error %r" % error
         print(answer, flush=True)

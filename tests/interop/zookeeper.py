@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zookeeper.py - the clients that are in production on ZooKeeper exclude us and we them, both ways: Curator's mutex and its
-read/write lock, and kazoo's lock, as the distribution has them."""
+read/write lock, kazoo's lock, and the elections of both, as the distribution has them."""
 from strangers import *
 
 SESSION_MS = 3000
@@ -21,8 +21,20 @@ def curator(kind):
                                   JARS + ":" + compiled(), "Curator", store.hosts() + store.chroot, SESSION_MS, kind)
 
 
-def kazoo(store):
-    return Stranger(sys.executable, os.path.join(HERE, "kazoo_worker.py"), store.hosts() + store.chroot, SESSION_MS / 1000)
+def kazoo(store, *kind):
+    return Stranger(sys.executable, os.path.join(HERE, "kazoo_worker.py"), store.hosts() + store.chroot, SESSION_MS / 1000, *kind)
+
+
+def elected(stranger):
+    """Of those who take part in an election: they wait, or they do not take part."""
+    def made(store):
+        one = stranger(store)
+        one.can_try = False
+        return one
+    return made
+
+
+selector, candidate = elected(curator("leader")), elected(lambda store: kazoo(store, "election"))
 
 
 # ---- Curator's read/write lock -----------------------------------------------------------------------------------------
@@ -105,6 +117,38 @@ def a_lock_of_curator_that_is_broken_is_ours():
     equal(waiter.hear().code, OK, "their node was deleted")
 
 
+# ---- elections ---------------------------------------------------------------------------------------------------------
+
+def who(observer, name):
+    """What an observer of the election says."""
+    observer.tell("who", name)
+    require(readable(observer.process.stdout, 3 * PATIENCE), "they do not answer")
+    return observer.process.stdout.readline().rstrip("\n").split("|")
+
+
+@test
+def observers_of_their_elections_see_our_leader_and_those_who_wait_in_their_order():
+    store = ZooKeeper.one()
+    leader, next_one, theirs = Peer(store.url()), Peer(store.url()), selector(store)
+    equal(leader.acquire("a").code, OK)
+    next_one.request("a")
+    eventually(lambda: len(store.line("a")) == 2)
+    theirs.request("a")
+    eventually(lambda: len(store.line("a")) == 3)
+    records = [store.keeper.get("%s/a/%s" % (store.chroot, child))[0].decode() for child in store.line("a")]
+    for record in records[:2]:
+        matches(record, r"^pawl1 [0-9a-f]{16} 10000 0 x 0 - 0 \d+ \S+ a%20peer$")
+    equal(records[2], "a selector")
+    equal(who(selector(store), "a"), records[:1] + records, "the leader, and all who take part")
+    equal(who(candidate(store), "a"), records)
+    equal(leader.release(), OK)
+    equal(next_one.hear().code, OK)
+    equal(who(selector(store), "a")[0], records[1])
+    equal(next_one.release(), OK)
+    require(theirs.hear())
+    equal(who(selector(store), "a")[0], "a selector")
+
+
 missing = [word for word, there in (
     ("zookeeper", not have("zookeeper")), ("default-jdk-headless", shutil.which("javac")),
     ("libcurator-recipes-java", os.path.exists("/usr/share/java/curator-recipes.jar")),
@@ -114,5 +158,11 @@ add("Curator's write lock", readwrite, curator("write"),
     (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
      a_storm_of_both_loses_no_update))
 add("kazoo", ZooKeeper.one, kazoo)
+add("Curator's election", ZooKeeper.one, selector,
+    (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
+     a_line_of_both_is_served_in_its_order, when_they_are_killed_we_get_it))
+add("kazoo's election", ZooKeeper.one, candidate,
+    (they_hold_and_we_are_refused_until_they_let_go, we_hold_and_they_are_refused_until_we_let_go,
+     a_line_of_both_is_served_in_its_order, when_they_are_killed_we_get_it))
 add("Curator on three servers", ZooKeeper.three, curator("mutex"), (a_storm_of_both_loses_no_update,))
 main(" ".join(missing))
