@@ -488,8 +488,8 @@ void zk_past_drop(struct zk *zk, const struct zk_part *part);
  * connected. Told with zk_claim_grant (after token, number and made were set) or zk_claim_refuse. An expired
  * session is refused with PAWL_LOST by zk_claim.c. */
 void zk_lease_ask(struct zk_part *part);
-/* The data of a node in a line. from_ms: since when the lease counts, if its node was last written by who took it up; else 0,
- * and it counts from then. False: it is not one of ours. */
+/* The data of a node in a line. from_ms: since when the lease counts, if its node was last written by who took it up; else
+ * 0, and it counts from then. False: it is not one of ours. */
 bool zk_record_read(struct jute_text data, struct record *record, int64_t *from_ms);
 
 #endif

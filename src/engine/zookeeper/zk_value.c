@@ -294,6 +294,8 @@ static void take_written(struct zk_question *question, size_t place, int error, 
         }
 }
 
+/* Since it was looked at: our server was behind, or a lost flight of ours was faster, or its time was over and somebody
+ * deleted it. Or what is above it is not there. */
 static bool was_changed(const struct keeping *keeping)
 {
         return keeping->error == ZK_BAD_VERSION || keeping->error == ZK_NODE_EXISTS || keeping->error == ZK_NO_NODE;
@@ -312,7 +314,7 @@ static void written(struct zk_question *question)
                 fail_at(question, keeping->path, keeping->error);
         } else if (keeping->error == ZK_NO_NODE && !keeping->there) {
                 make_above(question);
-        } else { /* our server was behind, or the value was over and somebody deleted it, or a lost flight of ours was faster */
+        } else {
                 zk_question_start(question);
         }
 }
@@ -494,8 +496,9 @@ static void value_taken(struct zk_question *question)
         zk_question_finish(question, PAWL_OK, NULL);
 }
 
-/* A transaction that changes nothing goes first. It passes the majority, so behind it our server knows whatever was confirmed
- * before. sync does not: a leader that was cut off, and has not noticed yet, answers it by itself (ZOOKEEPER-2136). */
+/* A transaction that changes nothing goes first. It passes the majority, so behind it our server knows whatever was
+ * confirmed before. sync does not: a leader that was cut off, and has not noticed yet, answers it by itself
+ * (ZOOKEEPER-1675). */
 static void fetch_begin(struct zk_question *question)
 {
         struct jute_out *out = zk_question_flight(question, NULL, 2 * ZK_REQUEST_ROOM);
