@@ -22,7 +22,8 @@ def curator(kind):
 
 
 def kazoo(store, *kind):
-    return Stranger(sys.executable, os.path.join(HERE, "kazoo_worker.py"), store.hosts() + store.chroot, SESSION_MS / 1000, *kind)
+    return Stranger(sys.executable, os.path.join(HERE, "kazoo_worker.py"), store.hosts() + store.chroot, SESSION_MS / 1000,
+                    *kind)
 
 
 def elected(stranger):

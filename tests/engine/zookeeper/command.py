@@ -275,6 +275,24 @@ def a_lease_is_not_made_longer_by_being_looked_at():
     eventually(lambda: store.line("x") == [])
 
 
+@test
+def a_break_reaches_who_took_a_lease_up_and_not_who_had_it_before():
+    store = ZooKeeper.one()
+    maker, taker = Peer(store.url()), Peer(store.url())
+    made = maker.acquire("x", ttl=30000, flags=2)
+    lease = maker.ask("lease").text.strip()
+    equal(maker.ask("forget").code, OK)
+    equal(maker.leave(), 0)
+    taken = taker.ask("adopt " + lease)
+    equal((taken.code, taken.token), (OK, made.token))
+    data = store.keeper.get("%s/x/%s" % (store.chroot, store.line("x")[0]))[0].decode()
+    matches(data, r"^pawl1 .* dh 0 \d+ \S+ \S+\nfrom \d+$")
+    eventually(lambda: "mail-" + data.split()[1] in store.children("/.pawl"), "it has no mailbox")
+    equal(pawl("break", "-e", store.url(), "x").code, 0)
+    eventually(lambda: taker.number("lost") == 1, "it was not told")
+    equal(taker.check(), LOST)
+
+
 # ---- doctor and init ----------------------------------------------------------------------------------------------------
 
 def findings(url):
