@@ -81,7 +81,10 @@ static void do_keep(const char *rest)
         long long keep_ms = strtoll(rest, &text, 10);
         if (*text == ' ')
                 text++;
-        answer(pawl_store(lock, text, strlen(text), keep_ms), pawl_token(lock), NULL);
+        int code = pawl_store(lock, text, strlen(text), keep_ms);
+        if (code != PAWL_OK)
+                (void)pawl_explain(client, &why);
+        answer(code, pawl_token(lock), NULL);
 }
 
 static void do_fetch(const char *rest)
