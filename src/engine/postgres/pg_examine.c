@@ -41,6 +41,7 @@ static const char *const fact_names[FACTS] = {
         [REFUSED_FUNCTIONS] = "refused functions",
         [MAY_WRITE] = "may write",
         [MAY_COUNT] = "may count",
+        [MAY_CHANGE] = "may change",
 };
 
 static struct examination *examination_of(struct ask *ask)
@@ -93,8 +94,10 @@ static void take_version(struct ask *ask, const PGresult *rows, const struct paw
 {
         struct examination *examination = examination_of(ask);
 
-        if (!why)
+        if (!why) {
                 examination->schema_version = row_number(rows, 0, 0);
+                examination->schema_serves = row_number(rows, 0, 1);
+        }
         conclude(examination);
 }
 

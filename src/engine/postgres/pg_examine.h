@@ -39,6 +39,7 @@ enum fact {
         REFUSED_FUNCTIONS,
         MAY_WRITE,
         MAY_COUNT,
+        MAY_CHANGE,
         FACTS
 };
 
@@ -54,6 +55,7 @@ struct examination {
         struct inquiry *inquiry; /* NULL: answered, or nobody wants to know any more */
         int version;             /* of the server: 150004 */
         int64_t schema_version;  /* -1: not known */
+        int64_t schema_serves;   /* from which version on */
         int64_t clock_off;       /* us, the server's less ours */
         bool clock_known;
         bool asked; /* for the facts */

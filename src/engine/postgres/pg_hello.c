@@ -203,6 +203,28 @@ static void install(struct wire *wire)
         wire_fail(wire, why.code, "%s", why.text);
 }
 
+/* There was none, or an older one: what an administrator has to do. */
+static void not_installed(struct wire *wire, const PGresult *result)
+{
+        const struct postgres *postgres = wire->postgres;
+        struct pawl_why why;
+
+        error_of_result(postgres, result, &why);
+        if (!wire->older)
+                wire_fail(wire, why.code,
+                          "%s; the schema %s is not there and could not be made: let an administrator run what `pawl "
+                          "engines --sql postgres` prints",
+                          why.text, postgres->schema);
+        else if (error_is(result, "42501"))
+                wire_fail(wire, PAWL_OTHER_VERSION,
+                          "%s: the schema %s is of version %d, this needs %d, and the role may not change it: let its "
+                          "owner run what `pawl engines --sql postgres` prints",
+                          postgres->where, postgres->schema, wire->older, SQL_VERSION);
+        else
+                wire_fail(wire, why.code, "%s; the schema %s of version %d could not be made one of version %d",
+                          why.text, postgres->schema, wire->older, SQL_VERSION);
+}
+
 void hello_installed(struct wire *wire, const PGresult *result)
 {
         struct pawl_why why;
@@ -216,11 +238,7 @@ void hello_installed(struct wire *wire, const PGresult *result)
                 wire->state = GREETING;
                 hello_begin(wire);
         } else if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
-                error_of_result(wire->postgres, result, &why);
-                wire_fail(wire, why.code,
-                          "%s; the schema %s is not there and could not be made: let an administrator run what `pawl "
-                          "engines --sql postgres` prints",
-                          why.text, wire->postgres->schema);
+                not_installed(wire, result);
         }
 }
 
@@ -256,6 +274,33 @@ static void no_schema(struct wire *wire, const struct pawl_why *why)
                 install(wire);
 }
 
+/* It is of another version, and does not serve us. One that is older is made as new if we may. */
+static void other_version(struct wire *wire, int64_t version)
+{
+        const struct postgres *postgres = wire->postgres;
+
+        if (version > SQL_VERSION)
+                wire_fail(wire, PAWL_OTHER_VERSION,
+                          "%s: the schema %s is of version %lld, which does not serve this one's, %d, any more",
+                          postgres->where, postgres->schema, (long long)version, SQL_VERSION);
+        else if (!postgres->create || wire->installed)
+                wire_fail(wire, PAWL_OTHER_VERSION,
+                          "%s: the schema %s is of version %lld, this needs %d%s: let its owner run what `pawl engines "
+                          "--sql postgres` prints",
+                          postgres->where, postgres->schema, (long long)version, SQL_VERSION,
+                          postgres->create ? "" : ", and create=no");
+        else {
+                wire->older = (int)version;
+                install(wire);
+        }
+}
+
+/* A schema of a version serves clients of several: from which on it says itself, and what it is of is the last. */
+static bool serves_us(const PGresult *rows)
+{
+        return row_number(rows, 0, 0) <= SQL_VERSION && row_number(rows, 0, 3) >= SQL_VERSION;
+}
+
 static int write_enter(struct ask *ask, struct wire *wire)
 {
         struct values values = {.count = 0};
@@ -276,12 +321,8 @@ static void entered(struct ask *ask, const PGresult *rows, const struct pawl_why
                         wire_fail(wire, why->code, "%s", why->text);
                 return;
         }
-        if (row_number(rows, 0, 0) != SQL_VERSION) {
-                wire_fail(
-                        wire, PAWL_OTHER_VERSION,
-                        "%s: the schema %s is of version %lld, this is for %d: run what `pawl engines --sql postgres` "
-                        "of the newer one prints",
-                        wire->postgres->where, wire->postgres->schema, (long long)row_number(rows, 0, 0), SQL_VERSION);
+        if (!serves_us(rows)) {
+                other_version(wire, row_number(rows, 0, 3));
                 return;
         }
         wire->fast = row_bool(rows, 0, 2);

@@ -20,6 +20,7 @@ enum column {
         MAX_HOLDERS,
         WAITERS,
         DETACHED,
+        AGE,
         COLUMNS
 };
 
@@ -76,6 +77,7 @@ static void tell(const struct question *question, const PGresult *rows, int row)
                 .max_holders = (uint32_t)row_number(rows, row, MAX_HOLDERS),
                 .waiters = (uint32_t)row_number(rows, row, WAITERS),
                 .flags = row_bool(rows, row, DETACHED) ? PAWL_DETACH : 0,
+                .age = (uint64_t)row_number(rows, row, AGE),
         };
 
         question->inquiry->entry(question->inquiry, &entry);

@@ -416,6 +416,19 @@ static void judge_missing_schema(struct examination *examination)
                      examination->postgres->create ? "this role may not make it" : "create=no");
 }
 
+static void judge_older_schema(struct examination *examination)
+{
+        if (is(examination, MAY_CHANGE, "true") && examination->postgres->create)
+                tell(examination, PAWL_FINE, "",
+                     "the schema %s is of version %" PRId64 ", and is made one of version %d at the first use",
+                     examination->postgres->schema, examination->schema_version, SQL_VERSION);
+        else
+                tell(examination, PAWL_DANGER, install(examination),
+                     "the schema %s is of version %" PRId64 ", this needs %d, and %s: its owner can",
+                     examination->postgres->schema, examination->schema_version, SQL_VERSION,
+                     examination->postgres->create ? "this role may not change it" : "create=no");
+}
+
 static bool may_all(const struct examination *examination)
 {
         return is(examination, MAY_USE, "true") && number(examination, REFUSED_FUNCTIONS) == 0 &&
@@ -435,10 +448,12 @@ static void judge_rights(struct examination *examination)
                 tell(examination, PAWL_DANGER, grant_all(examination, &grants),
                      "the role %s may not use the schema %s and all that is in it", fact(examination, ROLE),
                      examination->postgres->schema);
-        else if (examination->schema_version != SQL_VERSION)
-                tell(examination, PAWL_DANGER, install(examination),
-                     "the schema %s is of version %" PRId64 ", this is for %d", examination->postgres->schema,
-                     examination->schema_version, SQL_VERSION);
+        else if (examination->schema_version < SQL_VERSION)
+                judge_older_schema(examination);
+        else if (examination->schema_serves > SQL_VERSION)
+                tell(examination, PAWL_DANGER, "install the newer pawl here as well",
+                     "the schema %s is of version %" PRId64 ", and does not serve this one's, %d, any more",
+                     examination->postgres->schema, examination->schema_version, SQL_VERSION);
         else if (examination->postgres->advisory || is(examination, MAY_WRITE, "true"))
                 tell(examination, PAWL_FINE, "", "the role %s has the rights it needs", fact(examination, ROLE));
         else

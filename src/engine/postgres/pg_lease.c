@@ -58,6 +58,9 @@ static int write_adopt(struct ask *ask, struct wire *wire)
 
         value_text(&values, key_of(part->postgres, part->claim->name, key));
         value_uid(&values, part->claim->uid);
+        value_number(&values, (int64_t)wire->session);
+        value_text(&values, part->postgres->engine.host->owner);
+        value_text(&values, part->claim->note);
         return wire_send(wire, ask, SQL_ADOPT, &values);
 }
 

@@ -396,6 +396,7 @@ static void connected(struct wire *wire)
         wire->met = true;
         wire->prepared = 0;
         wire->installed = false;
+        wire->older = 0;
         wire->version = PQserverVersion(wire->conn);
         if (PQsetnonblocking(wire->conn, 1) != 0 || !PQenterPipelineMode(wire->conn)) {
                 connection_lost(wire);

@@ -67,7 +67,7 @@ int64_t row_number(const PGresult *rows, int row, int column);
 
 /*   DOWN --> RESOLVING --> CONNECTING --> GREETING --> ENTERING --> READY
  *                                            |   ^        |
- *                                            |   '-- INSTALLING (the schema is not there yet)
+ *                                            |   '-- INSTALLING (the schema is not there yet, or an older one)
  *   any but DOWN --> (failing) --> DOWN                                                          */
 enum wire_state { DOWN, RESOLVING, CONNECTING, GREETING, ENTERING, INSTALLING, READY };
 
@@ -115,6 +115,7 @@ struct wire {
         bool ever;           /* one was ready */
         bool fast;           /* we may use the tables themselves */
         bool installed;      /* the schema was installed for this connection already */
+        int older;           /* the version that it had then; 0: there was none */
         bool looks;          /* nothing is said first, for who only looks (pg_examine.c) */
         bool patient;        /* asks may take as long as they like: they wait for a lock (advisory) */
         struct pawl_why why; /* why it is not READY */

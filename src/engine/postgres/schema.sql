@@ -4,7 +4,8 @@
 --     psql -1 -f schema.sql                                  into the schema pawl
 --     psql -1 -c "SET pawl.schema = 'locks'" -f schema.sql   into another one
 --
--- One transaction; may be run again. Who made it owns it. Others need
+-- One transaction; may be run again, also over what an older one of these made, which is then as new; clients of that go on, and
+-- who had rights keeps them. Who made it owns it. Others need
 --
 --     GRANT USAGE ON SCHEMA pawl TO worker;
 --     GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO worker;
@@ -41,9 +42,19 @@ BEGIN
     -- Read, not run: whose is it?
     SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::int INTO newer FROM pg_proc AS p
         WHERE p.proname = 'lock_version' AND p.pronargs = 0 AND p.pronamespace = to_regnamespace(quote_ident(home));
-    IF newer > 1 THEN
+    IF newer > 2 THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 1', home, newer);
+            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 2', home, newer);
+    END IF;
+    -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end.
+    PERFORM set_config('pawl.grants', '', true);
+    IF newer = 1 THEN
+        PERFORM set_config('pawl.grants', coalesce(string_agg(
+            format('GRANT EXECUTE ON FUNCTION %I TO %s', f.made, a.grantee::regrole), ';'), ''), true)
+        FROM (VALUES ('adopt', 'adopt'), ('list_holders', 'list_holders'), ('show_lock', 'show_lock'),
+                     ('lock_version', 'serves_since')) AS f(had, made), pg_proc AS p, aclexplode(p.proacl) AS a
+        WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner);
+        DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
     END IF;
     IF to_regtype('tenure') IS NULL THEN
         -- One who held a lock before. how: 1 released, 2 expired, 4 broken. mode: 0 exclusive, 1 shared.
@@ -573,15 +584,22 @@ BEGIN
 END
 $$;
 
--- Takes up a lease that outlived its process. No row: it is over.
-CREATE OR REPLACE FUNCTION adopt(my_name text, my_uid uuid)
+-- Takes up a lease that outlived its process: who does is told of it from now on, and is the one whom others see. What is NULL,
+-- or an empty note, stays as it was. No row: it is over.
+CREATE OR REPLACE FUNCTION adopt(my_name text, my_uid uuid, my_client bigint DEFAULT NULL, my_owner text DEFAULT NULL,
+                                 my_note text DEFAULT NULL)
 RETURNS TABLE (token bigint, remaining bigint, ttl bigint, mode int)
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    WITH l AS (UPDATE lock SET client = coalesce(my_client, client), owner = coalesce(my_owner, owner),
+                               note = coalesce(nullif(my_note, ''), note)
+               WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp()
+               RETURNING token, expires_at, ttl, 0 AS mode),
+         s AS (UPDATE share SET client = coalesce(my_client, client), owner = coalesce(my_owner, owner),
+                                note = coalesce(nullif(my_note, ''), note)
+               WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp()
+               RETURNING token, expires_at, ttl, 1 AS mode)
     SELECT h.token, floor(date_part('epoch', h.expires_at - clock_timestamp()) * 1000)::bigint, h.ttl, h.mode
-    FROM (SELECT token, expires_at, ttl, 0 AS mode FROM lock WHERE name = my_name AND uid = my_uid
-          UNION ALL
-          SELECT token, expires_at, ttl, 1 FROM share WHERE name = my_name AND uid = my_uid) AS h
-    WHERE h.expires_at > clock_timestamp()
+    FROM (SELECT * FROM l UNION ALL SELECT * FROM s) AS h
 $$;
 
 -- ---- looking, and interfering -----------------------------------------------------------------------------------------
@@ -660,7 +678,7 @@ $$;
 -- simply free. role: 1 holder, 2 waiter, 3 past, 4 free. The names are told without their first strip letters.
 CREATE OR REPLACE FUNCTION list_holders(my_prefix text, strip int)
 RETURNS TABLE (role int, name text, owner text, note text, token bigint, remaining bigint, since bigint, until bigint, how int,
-               mode int, max_holders int, waiters bigint, detached boolean)
+               mode int, max_holders int, waiters bigint, detached boolean, age bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS moment),
     locks AS (
@@ -670,15 +688,15 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
         WHERE l.name >= my_prefix AND starts_with(l.name, my_prefix) AND (l.crowded OR l.uid IS NOT NULL)),
     queues AS (SELECT w.name, count(*) AS waiters FROM wait AS w WHERE w.name >= my_prefix GROUP BY w.name),
     holders AS (
-        SELECT l.name, l.owner, l.note, l.token, l.expires_at, l.since, 0 AS mode, 0 AS max_holders, l.detached
+        SELECT l.name, l.owner, l.note, l.token, l.expires_at, l.since, 0 AS mode, 0 AS max_holders, l.detached, l.age
         FROM locks AS l WHERE l.held
         UNION ALL
-        SELECT s.name, s.owner, s.note, s.token, s.expires_at, s.since, 1, s.max_holders, s.detached
+        SELECT s.name, s.owner, s.note, s.token, s.expires_at, s.since, 1, s.max_holders, s.detached, s.age
         FROM share AS s, clock WHERE s.name >= my_prefix AND starts_with(s.name, my_prefix) AND s.expires_at > moment)
     SELECT CASE WHEN h.name IS NULL THEN 4 ELSE 1 END, substr(l.name, strip + 1), coalesce(h.owner, ''), coalesce(h.note, ''),
            coalesce(h.token, 0), greatest(0, unix_ms(coalesce(h.expires_at, l.delayed_until)) - unix_ms(l.moment)),
            coalesce(unix_ms(h.since), 0), 0::bigint, 0, coalesce(h.mode, 0), coalesce(h.max_holders, 0), coalesce(q.waiters, 0),
-           coalesce(h.detached, false)
+           coalesce(h.detached, false), coalesce(h.age, 0)
     FROM locks AS l LEFT JOIN holders AS h ON h.name = l.name LEFT JOIN queues AS q ON q.name = l.name
     WHERE h.name IS NOT NULL OR q.waiters > 0 OR l.delayed_until > l.moment
     ORDER BY l.name, h.token
@@ -688,7 +706,7 @@ $$;
 -- used.
 CREATE OR REPLACE FUNCTION show_lock(my_name text)
 RETURNS TABLE (role int, name text, owner text, note text, token bigint, remaining bigint, since bigint, until bigint, how int,
-               mode int, max_holders int, waiters bigint, detached boolean)
+               mode int, max_holders int, waiters bigint, detached boolean, age bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
@@ -696,11 +714,11 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT * FROM list_holders(my_name, 0) AS h WHERE h.name = my_name;
     RETURN QUERY SELECT 2, w.name, w.owner, w.note, 0::bigint, 0::bigint, unix_ms(w.since), 0::bigint, 0, w.mode, w.max_holders,
-                        waiting, w.detached
+                        waiting, w.detached, coalesce(w.age, 0)
                  FROM wait AS w WHERE w.name = my_name ORDER BY w.ticket;
     -- Whose lease is over and whom nobody has cleared away yet is past.
     RETURN QUERY SELECT 3, my_name, p.owner, p.note, p.token, 0::bigint, unix_ms(p.since), unix_ms(p.until), p.how, p.mode,
-                        p.max_holders, waiting, false
+                        p.max_holders, waiting, false, 0::bigint
                  FROM (SELECT s.owner, s.note, s.token, s.since, s.expires_at AS until, 2 AS how, 1 AS mode, s.max_holders,
                               0::bigint AS place
                        FROM share AS s WHERE s.name = my_name AND s.expires_at <= clock_timestamp()
@@ -747,10 +765,14 @@ $$;
 
 -- ---- sessions ---------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+
+-- The oldest version whose clients find all they need.
+CREATE OR REPLACE FUNCTION serves_since() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 
 -- A connection begins: it listens, and holds what shows that it lives. client: fresh and random for each, and nobody else's to
--- know. fast: it may use the short statements instead of functions. With the caller's own rights.
+-- know. version: serves_since(), which is what clients of version 1 look at. fast: it may use the short statements instead of
+-- functions. With the caller's own rights.
 CREATE OR REPLACE FUNCTION enter(my_client bigint, OUT version int, OUT pid int, OUT fast boolean)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -758,7 +780,7 @@ BEGIN
         RAISE 'another connection has the id %', my_client USING ERRCODE = 'lock_not_available';
     END IF;
     EXECUTE format('LISTEN %I', 'pawl_' || to_hex(my_client));
-    version := lock_version();
+    version := serves_since();
     pid := pg_backend_pid();
     fast := has_table_privilege('lock', 'SELECT') AND has_table_privilege('lock', 'UPDATE')
             AND has_table_privilege('wait', 'SELECT') AND has_table_privilege('wait', 'INSERT')
@@ -787,7 +809,7 @@ END
 $$;
 
 -- A session begins: the counter of tokens is at least at the clock, also if the database is an old copy. It is looked at
--- and set while nobody can draw from it: that is what ALTER SEQUENCE is for.
+-- and set while nobody can draw from it: that is what ALTER SEQUENCE is for. version: as of enter().
 CREATE OR REPLACE FUNCTION advisory_enter(OUT version int, OUT pid int)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -799,7 +821,7 @@ BEGIN
             PERFORM setval('advisory_token', clock);
         END IF;
     END IF;
-    version := lock_version();
+    version := serves_since();
     pid := pg_backend_pid();
 END
 $$;
@@ -809,5 +831,8 @@ $$;
 DO $$
 BEGIN
     EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %I FROM PUBLIC', current_schema());
+    IF current_setting('pawl.grants') <> '' THEN
+        EXECUTE current_setting('pawl.grants');
+    END IF;
 END
 $$;

@@ -19,7 +19,7 @@ SELECT pg_backend_pid(), pg_is_in_recovery() OR current_setting('transaction_rea
             THEN set_config('idle_session_timeout', '0', false) END
 
 -- name: enter
-SELECT version, pid, fast FROM enter($1)
+SELECT version, pid, fast, lock_version() FROM enter($1)
 
 -- The short ways, for who may write the rows: one exclusive holder, nobody waits, one statement. No row comes back if it is
 -- not as simple as that; the functions know what to do then.
@@ -68,7 +68,7 @@ SELECT uid, token, lease FROM cancel($1, $2, $3)
 SELECT uid, result FROM renew($1, $2, $3, $4)
 
 -- name: adopt
-SELECT token, remaining, ttl, mode FROM adopt($1, $2)
+SELECT token, remaining, ttl, mode FROM adopt($1, $2, $3, $4, $5)
 
 -- name: break
 SELECT uid, token, lease FROM break_holders($1, $2)
@@ -77,18 +77,19 @@ SELECT uid, token, lease FROM break_holders($1, $2)
 SELECT ask_holders($1)
 
 -- name: list
-SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached FROM list_holders($1, $2)
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age FROM list_holders($1, $2)
 
 -- name: show
-SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached FROM show_lock($1)
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age FROM show_lock($1)
 
 -- name: reap
 SELECT reap(interval '1 hour')
 
 -- ?mode=advisory: locks of the session. A client that vanished while it waits is noticed by the server.
 -- name: advisory_enter
-SELECT version, pid, CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL AND version() ~ 'linux'
-                          THEN set_config('client_connection_check_interval', '2s', false) END
+SELECT version, pid, false, lock_version(),
+       CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL AND version() ~ 'linux'
+            THEN set_config('client_connection_check_interval', '2s', false) END
 FROM advisory_enter()
 
 -- The token, or 0: it is held by another, or somebody waits for it. $1: the number of the name.
@@ -180,7 +181,10 @@ SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
                        ELSE has_sequence_privilege(c.oid, 'USAGE') END)::text
                    FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname IN ('lock', 'wait', 'ticket'))),
     ('may count', (SELECT has_sequence_privilege(c.oid, 'USAGE')::text
-                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token'))) AS f(name, value)
+                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token')),
+    ('may change', (SELECT bool_and(pg_has_role(p.proowner, 'USAGE') AND has_schema_privilege(home.oid, 'CREATE'))::text
+                    FROM pg_proc AS p, functions WHERE p.oid = functions.oid))) AS f(name, value)
 
 -- name: examine_version
-SELECT lock_version()
+SELECT lock_version(), (SELECT substring(prosrc from '^SELECT ([0-9]{1,9})$') FROM pg_proc WHERE proname = 'serves_since'
+                        AND pronamespace = (SELECT pronamespace FROM pg_proc WHERE oid = 'lock_version()'::regprocedure))

@@ -189,8 +189,22 @@ def one_who_may_do_anything_is_advised_otherwise():
 def a_schema_of_another_version_is_a_danger():
     store = Postgres.new()
     equal(warmed(store.url()).leave(), 0)
-    store("CREATE OR REPLACE FUNCTION pawl.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 999'")
-    require(finding(store.url(), "is of version 999", "danger"), findings(store.url()))
+    for function, version in ("lock_version", 999), ("serves_since", 998):
+        require(finding(store.url(), "has the rights it needs"), findings(store.url()))
+        store("CREATE OR REPLACE FUNCTION pawl.%s() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT %d'" % (function, version))
+    require(finding(store.url(), "is of version 999, and does not serve this", "danger"), findings(store.url()))
+
+
+@test
+def a_schema_of_the_version_before_is_fine_for_who_may_change_it_and_a_danger_for_others():
+    store = Postgres.new()
+    store(schema_1())
+    role = store.role("little%d" % os.getpid(), *RIGHTS)
+    require(finding(store.url(), "is of version 1, and is made one of version 2 at the first use"), findings(store.url()))
+    require(finding(store.url(user=role), "this role may not change it", "danger"), findings(store.url(user=role)))
+    require(finding(store.url(create="no"), "and create=no", "danger"), findings(store.url(create="no")))
+    equal(warmed(store.url()).leave(), 0)
+    require(finding(store.url(user=role), "has the rights it needs"), findings(store.url(user=role)))
 
 
 @test(within=120)

@@ -30,6 +30,7 @@ except ImportError:
 
 URL = os.environ["POSTGRES_URL"]
 SCHEMA_SQL = (SOURCE / "src/engine/postgres/schema.sql").read_text(encoding="utf-8")
+SCHEMA_1_SQL = (SOURCE / "tests/engine/postgres/schema-1.sql").read_text(encoding="utf-8")
 STATEMENTS = dict(re.findall(r"^-- name: (\w+)\n(.*?)\n(?:\n|\Z)", (SOURCE / "src/engine/postgres/statements.sql").read_text(
     encoding="utf-8"), re.S | re.M))
 PATIENCE = 20.0  # only a failing test waits so long
@@ -63,12 +64,12 @@ def eventually(condition, *notes):
 
 # ---- sessions ------------------------------------------------------------------------------------------------------------
 
-def install(schema="pawl", **more):
+def install(schema="pawl", script=None, **more):
     connection = psycopg2.connect(URL, **more)
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute("SELECT set_config('pawl.schema', %s, true)", [schema])
-            cursor.execute(SCHEMA_SQL)
+            cursor.execute(script or SCHEMA_SQL)
     finally:
         connection.close()
 
@@ -87,7 +88,7 @@ class Session:
         self.client = random.getrandbits(63) + 1
         self(statement("settings"), schema)
         if enters:
-            self.version, self.pid, self.fast = self(statement("enter"), self.client)[0]
+            self.serves_since, self.pid, self.fast, self.version = self(statement("enter"), self.client)[0]
 
     def __call__(self, text, *values):
         named = {str(i): value for i, value in enumerate(values, 1)}
@@ -112,9 +113,9 @@ class Session:
         return [int(number) for number in note[len(start):].split()]
 
     def acquire(self, name, uid=None, mode=0, limit=0, ttl=10000, delay=0, wait=True, ticket=0, client=None, detached=False,
-                owner="somebody", note="a note"):
+                owner="somebody", note="a note", age=0):
         uid = uid or new_uid()
-        row = self(statement("acquire"), name, uid, client or self.client, owner, note, mode, limit, ttl, delay, 0, detached, wait,
+        row = self(statement("acquire"), name, uid, client or self.client, owner, note, mode, limit, ttl, delay, age, detached, wait,
                    ticket)
         equal(len(row), 1)
         token, ticket, look, seen = row[0]
@@ -147,6 +148,9 @@ class Session:
                     [uid for _, uid in pairs], [ttl] * len(pairs))
         return dict(rows)
 
+    def adopt(self, name, uid, owner="somebody else", note=""):
+        return self(statement("adopt"), name, uid, self.client, owner, note)
+
     def show(self, name):
         return [Entry(*row) for row in self(statement("show"), name)]
 
@@ -175,16 +179,16 @@ class Claim:
 
 
 class Entry:
-    def __init__(self, role, name, owner, note, token, remaining, since, until, how, mode, limit, waiters, detached):
+    def __init__(self, role, name, owner, note, token, remaining, since, until, how, mode, limit, waiters, detached, age):
         self.role, self.name, self.owner, self.note, self.token = role, name, owner, note, token
         self.remaining, self.since, self.until, self.how = remaining, since, until, how
-        self.mode, self.limit, self.waiters, self.detached = mode, limit, waiters, detached
+        self.mode, self.limit, self.waiters, self.detached, self.age = mode, limit, waiters, detached, age
 
 
 def statement(name):
     """With the parameters as this driver wants them."""
     types = {"acquire": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint", 13: "bigint"}, "take": {2: "uuid"},
-             "give": {2: "uuid"}, "release": {2: "uuid"}, "cancel": {2: "uuid"}, "adopt": {2: "uuid"}, "hand": {2: "uuid"},
+             "give": {2: "uuid"}, "release": {2: "uuid"}, "cancel": {2: "uuid"}, "adopt": {2: "uuid", 3: "bigint"}, "hand": {2: "uuid"},
              "line_up": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint"}}
     casts = types.get(name, {})
 
@@ -698,16 +702,45 @@ def list_tells_holders_and_free_ones_of_a_prefix_without_it():
 
 
 @test
+def an_age_stays_with_its_claim_however_that_gets_the_lock():
+    one, two = Session(), Session()
+
+    def ages(role=HOLDER):
+        return [entry.age for entry in one.show("n1") if entry.role == role]
+    held = one.hold("n1", age=2 ** 63 - 1)
+    waiting = [two.acquire("n1", age=20 + i, mode=int(i > 3)) for i in range(6)]
+    equal((ages(), ages(WAITER)), ([2 ** 63 - 1], [20, 21, 22, 23, 24, 25]))
+    require(hand(one, "n1", held.uid), "the short way does not hand it on")
+    equal(ages(), [20])
+    two.release("n1", waiting[0].uid)
+    equal(ages(), [21])
+    one.breaks("n1")
+    equal(ages(), [22])
+    one.age("n1", 1)
+    two.acquire("n1", uid=waiting[3].uid, ticket=waiting[3].ticket)
+    equal((ages(), ages(WAITER)), ([23], [24, 25]))
+    two.cancel("n1", waiting[3].uid)
+    equal((ages(), [entry.age for entry in one.list("n1")]), ([24, 25], [24, 25]))
+    require(set(ages(PAST)) == {0}, ages(PAST))
+
+
+@test
 def a_lease_is_taken_up_while_it_stands():
-    one = Session()
+    one, two = Session(), Session()
     held, shared = one.hold("o1", ttl=30000, detached=True), one.hold("o2", ttl=30000, mode=1)
     for name, claim, mode in ("o1", held, 0), ("o2", shared, 1):
-        token, remaining, ttl, mode_told = one(statement("adopt"), name, claim.uid)[0]
-        equal((token, ttl, mode_told), (claim.token, 30000, mode))
-        require(0 < remaining <= 30000)
-    equal(one(statement("adopt"), "o1", new_uid()), [])
+        for note, seen in ("", "a note"), ("another", "another"), ("", "another"):
+            token, remaining, ttl, mode_told = two.adopt(name, claim.uid, note=note)[0]
+            equal((token, ttl, mode_told), (claim.token, 30000, mode))
+            require(0 < remaining <= 30000)
+            shown = one.show(name)[0]
+            equal((shown.owner, shown.note, shown.token), ("somebody else", seen, claim.token))
+        equal(one("SELECT ask_holders(%s)", name), [(1,)])
+        two.told("asked", claim.uid)
+    equal(one.adopt("o1", new_uid()), [])
     one.age("o1", 1)
-    equal(one(statement("adopt"), "o1", held.uid), [])
+    equal(two.adopt("o1", held.uid), [])
+    equal(one.show("o1")[-1].owner, "somebody else")
 
 
 # ---- many at once --------------------------------------------------------------------------------------------------------
@@ -928,12 +961,12 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         for grant in "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl", "USAGE ON SEQUENCE pawl.advisory_token":
             admin(sql.SQL("GRANT " + grant + " TO {}").format(sql.Identifier(role)))
         worker = Session(user=role, password=word)
-        equal((worker.version, worker.pid, worker.fast), (1, worker("SELECT pg_backend_pid()")[0][0], False))
+        equal((worker.version, worker.pid, worker.fast), (2, worker("SELECT pg_backend_pid()")[0][0], False))
         held = worker.hold("w1")
         waiting = worker.acquire("w1")
         equal([grant[0] for grant in worker.release("w1", held.uid)[1]], [waiting.uid])
         equal(worker.renew(("w1", waiting.uid)), {waiting.uid: 1})
-        equal(len(worker(statement("adopt"), "w1", waiting.uid)), 1)
+        equal(len(worker.adopt("w1", waiting.uid)), 1)
         equal(worker("SELECT ask_holders('w1')"), [(1,)])
         worker.told("asked", waiting.uid)
         equal(worker.show("w1")[0].token, worker.list("w1")[0].token)
@@ -1034,18 +1067,65 @@ def the_schema_may_be_installed_again_and_keeps_what_is_there():
     equal(one.release("z1", held.uid)[0], 1)
 
 
+def description(session, schema):
+    """What is in a schema, without its name, whoever may do what."""
+    found = session("""
+        SELECT p.proname::text, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), p.prosrc, p.prosecdef, p.proconfig
+        FROM pg_proc AS p WHERE p.pronamespace = to_regnamespace(%(1)s)
+        UNION ALL SELECT c.relname, c.relkind::text, c.relpersistence::text,
+                         string_agg(a.attname || ' ' || a.atttypid::regtype || ' ' || a.attnotnull, ', ' ORDER BY a.attnum),
+                         NULL, c.reloptions
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = to_regnamespace(%(1)s) GROUP BY c.oid ORDER BY 1""", schema)
+    return [str(row).replace(schema + ".", "").replace(schema, "home") for row in found]
+
+
+@test
+def a_schema_of_the_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_its_grants():
+    admin, old, new = Session(), "old%d" % random.getrandbits(30), "new%d" % random.getrandbits(30)
+    some, all_but = "some%d" % random.getrandbits(30), "allbut%d" % random.getrandbits(30)
+    install(old, SCHEMA_1_SQL)
+    install(new)
+    for role, right in (some, "acquire, %s.enter, %s.lock_version" % (old, old)), (all_but, None):
+        admin(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        admin("GRANT EXECUTE ON %s TO %s" % ("FUNCTION %s.%s" % (old, right) if right else "ALL FUNCTIONS IN SCHEMA " + old, role))
+    admin("REVOKE EXECUTE ON FUNCTION %s.show_lock FROM %s" % (old, all_but))
+    one = Session(old, enters=False)
+    equal(one("SELECT version FROM enter(%s)", one.client), [(1,)])
+    uid = new_uid()
+    token = one("SELECT token FROM acquire('a', %s, %s, 'me', '', 0, 0, 60000, 0, 7, true, true, 0)", uid, one.client)[0][0]
+    together(*[lambda: install(old)] * 4)
+    equal(description(one, old), description(one, new))
+    # A client of that version that is still there, and one that comes.
+    equal(one("SELECT token, mode FROM adopt('a', %s)", uid), [(token, 0)])
+    equal(one("SELECT version, fast FROM enter(%s)", random.getrandbits(62)), [(1, True)])
+    entry = one.show("a")[0]
+    equal((entry.token, entry.owner, entry.age, entry.detached), (token, "me", 7, True))
+
+    def may(role):
+        return {name for name, in one("""SELECT proname::text FROM pg_proc WHERE pronamespace = to_regnamespace(%(1)s)
+                                         AND has_function_privilege(%(2)s, oid, 'EXECUTE')""", old, role)}
+    equal(may("postgres") - may(all_but), {"show_lock"})
+    equal(may(some) - {"store_value", "fetch_value"}, {"acquire", "enter", "lock_version", "serves_since"})
+    one.close()
+    for name in old, new:
+        admin(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+    for role in some, all_but:
+        admin(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
 @test
 def a_schema_that_is_newer_is_not_replaced():
     one, schema = Session(), "newer%d" % random.getrandbits(30)
     install(schema)
-    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2'").format(
+    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3'").format(
         sql.Identifier(schema)))
     try:
         install(schema)
         raise Wrong("it was replaced")
     except psycopg2.Error as error:
-        require("version 2, which is newer" in str(error), error)
-    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 2)
+        require("version 3, which is newer" in str(error), error)
+    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 3)
     one(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
 
 
@@ -1055,7 +1135,7 @@ def first_users_who_come_at_once_make_one_schema():
     together(*[lambda: install(schema)] * 6)
     one, pawl = Session(schema), Session()
     held = one.hold("a1")
-    equal(one.version, 1)
+    equal((one.serves_since, one.version), (1, 2))
     require(pawl.row("a1", "token") != held.token)
     one("SELECT release('a1', %s, %s, false)", held.uid, one.client)
     one.close()

@@ -202,6 +202,12 @@ class Postgres(Store):
         return name
 
 
+def schema_1():
+    """The script of the version before, as it was."""
+    with open(os.path.join(os.path.dirname(__file__), "schema-1.sql"), encoding="utf-8") as file:
+        return file.read()
+
+
 def encoded(text):
     return urllib.parse.quote(text, safe="")
 
