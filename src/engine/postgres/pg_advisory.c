@@ -430,6 +430,27 @@ void advisory_renew(struct engine *engine, struct claim *const *claims, size_t n
         }
 }
 
+/* ---- bytes beside a lock ------------------------------------------------------------------------------------------ */
+
+struct wire *advisory_wire(struct postgres *postgres)
+{
+        struct session *session = session_other(postgres->advisory, NULL);
+
+        return session ? &session->wire : NULL;
+}
+
+void advisory_want(struct postgres *postgres)
+{
+        sessions_grow(postgres->advisory, 1);
+}
+
+struct wire *advisory_wire_of(const struct claim *claim)
+{
+        const struct hold *hold = hold_of(claim);
+
+        return hold->session && is_held(hold) ? &hold->session->wire : NULL;
+}
+
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int read_connections(struct advisory *advisory, const struct url *url, struct pawl_why *why)
@@ -466,7 +487,8 @@ int advisory_open(struct postgres *postgres, const struct url *url, struct pawl_
         postgres->advisory = advisory;
         code = read_connections(advisory, url, why);
         postgres->engine.claim_size = sizeof(struct hold);
-        postgres->engine.capabilities = PAWL_CAN_SHARE | PAWL_CAN_QUEUE | PAWL_SEES_DEATH | PAWL_TOKEN_DURABLE;
+        postgres->engine.capabilities =
+                PAWL_CAN_SHARE | PAWL_CAN_QUEUE | PAWL_SEES_DEATH | PAWL_TOKEN_DURABLE | PAWL_CAN_KEEP;
         return code;
 }
 

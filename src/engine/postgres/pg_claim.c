@@ -169,14 +169,19 @@ void claim_park(struct part *part, enum claim_state want)
         wire_want(&part->postgres->wire);
 }
 
+void retry_later(struct postgres *postgres)
+{
+        if (postgres->retry.at == NEVER) /* moving: cannot fail */
+                loop_set(postgres->engine.host->loop, &postgres->retry, postgres_now(postgres) + RETRY_AFTER);
+}
+
 /* The server lives but cannot serve at the moment: once more in a while. */
 static void park_a_while(struct part *part, enum claim_state want)
 {
         struct postgres *postgres = part->postgres;
 
         claim_park(part, want);
-        if (postgres->retry.at == NEVER)
-                loop_set(postgres->engine.host->loop, &postgres->retry, postgres_now(postgres) + RETRY_AFTER);
+        retry_later(postgres);
 }
 
 static void park_cancel(struct part *part)
@@ -218,6 +223,7 @@ void claims_retry(struct timer *timer)
         struct postgres *postgres = container_of(timer, struct postgres, retry);
 
         loop_set(postgres->engine.host->loop, timer, NEVER);
+        values_up(postgres);
         if (wire_ready(&postgres->wire))
                 unpark_all(postgres);
 }
@@ -675,14 +681,14 @@ static void up(struct wire *wire)
 {
         struct postgres *postgres = wire->postgres;
 
+        values_up(postgres); /* first: what is given back meanwhile is stored before */
         unpark_all(postgres);
         wait_look_all(postgres);
         ghosts_up(postgres);
         inspect_up(postgres);
 }
 
-/* Nothing will change by trying again. */
-static bool is_final(const struct pawl_why *why)
+bool is_final(const struct pawl_why *why)
 {
         return why->code != PAWL_UNREACHABLE && why->code != PAWL_NO_MEMORY && why->code != PAWL_SYSTEM &&
                why->code != PAWL_FULL;
@@ -729,7 +735,7 @@ static bool line_is_too_long_alone(const struct wire *wire, const struct pawl_wh
 static void claims_rest(struct postgres *postgres)
 {
         if (!postgres->known && list_empty(&postgres->ghosts) && list_empty(&postgres->questions) &&
-            list_empty(&postgres->examinations))
+            list_empty(&postgres->errands) && list_empty(&postgres->examinations))
                 postgres->wire.wanted = false;
 }
 
@@ -745,6 +751,7 @@ static void down(struct wire *wire, const struct pawl_why *why, bool was_ready)
         if (line_is_too_long_alone(wire, why, was_ready))
                 wait_refuse_all(postgres, why);
         inspect_down(postgres, why, was_ready);
+        values_down(postgres, why, was_ready, wire->met);
         ghosts_down(postgres);
         claims_rest(postgres);
 }

@@ -212,7 +212,7 @@ static void inspect_forget(struct engine *engine, struct inquiry *inquiry)
 {
         struct postgres *postgres = postgres_of(engine);
 
-        if (examine_forget(postgres, inquiry))
+        if (examine_forget(postgres, inquiry) || values_forget(postgres, inquiry))
                 return;
         for (struct list *at = postgres->questions.next; at != &postgres->questions; at = at->next) {
                 struct question *question = container_of(at, struct question, listed);

@@ -156,12 +156,13 @@ static void reap_due(struct timer *timer)
 {
         struct postgres *postgres = container_of(timer, struct postgres, reap);
         struct loop *loop = postgres->engine.host->loop;
+        struct wire *wire = postgres->advisory ? advisory_wire(postgres) : &postgres->wire;
         uint16_t chance;
 
         loop_random(loop, &chance, sizeof(chance)); /* not all clients at once */
         loop_set(loop, timer, loop_now(loop) + REAP_EVERY / 2 + REAP_EVERY * chance / UINT16_MAX);
-        if (list_empty(&postgres->reaping.listed))
-                (void)!wire_ask(&postgres->wire, &postgres->reaping);
+        if (wire && list_empty(&postgres->reaping.listed))
+                (void)!wire_ask(wire, &postgres->reaping);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -169,22 +170,21 @@ static void reap_due(struct timer *timer)
 static int open_rows(struct postgres *postgres, struct pawl_why *why)
 {
         struct engine *engine = &postgres->engine;
-        struct loop *loop = engine->host->loop;
 
         postgres->wire.enter = SQL_ENTER;
         if (table_init(&postgres->claims) != PAWL_OK || table_init(&postgres->waitlists) != PAWL_OK ||
-            wire_init(&postgres->wire, postgres, &lease_events) != 0 || loop_set(loop, &postgres->retry, NEVER) != 0 ||
-            loop_set(loop, &postgres->reap, loop_now(loop) + REAP_EVERY) != 0)
+            wire_init(&postgres->wire, postgres, &lease_events) != 0)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY |
-                               PAWL_TOKEN_DURABLE | PAWL_CAN_AGE;
+                               PAWL_TOKEN_DURABLE | PAWL_CAN_AGE | PAWL_CAN_KEEP;
         return PAWL_OK;
 }
 
 static int postgres_open(struct engine *engine, const struct url *url, struct pawl_why *why)
 {
         struct postgres *postgres = postgres_of(engine);
+        struct loop *loop = engine->host->loop;
         bool advisory = false;
         int code;
 
@@ -194,6 +194,7 @@ static int postgres_open(struct engine *engine, const struct url *url, struct pa
         list_init(&postgres->ghosts);
         list_init(&postgres->questions);
         list_init(&postgres->examinations);
+        list_init(&postgres->errands);
         list_init(&postgres->reaping.listed);
         postgres->reaping.write = write_reap;
         postgres->reaping.answered = reap_answered;
@@ -204,6 +205,9 @@ static int postgres_open(struct engine *engine, const struct url *url, struct pa
                 code = read_url(postgres, url, why);
         if (code != PAWL_OK)
                 return code;
+        if (loop_set(loop, &postgres->retry, NEVER) != 0 ||
+            loop_set(loop, &postgres->reap, loop_now(loop) + REAP_EVERY) != 0)
+                return no_memory(why);
         return advisory ? advisory_open(postgres, url, why) : open_rows(postgres, why);
 }
 
@@ -219,6 +223,7 @@ static void postgres_close(struct engine *engine)
         ghosts_free(postgres);
         renewals_free(postgres);
         inspect_free(postgres);
+        values_free(postgres);
         examine_free(postgres);
         table_free(&postgres->claims);
         table_free(&postgres->waitlists);
@@ -262,5 +267,6 @@ const struct engine_ops postgres_engine = {
         .release = postgres_release,
         .inspect = &postgres_inspect,
         .leases = &postgres_leases,
+        .values = &postgres_values,
         .sql = sql_schema,
 };

@@ -128,7 +128,9 @@ static void rest_due(struct timer *timer)
         int64_t now = advisory_now(session->advisory);
 
         loop_set(loop_of(session->advisory), timer, NEVER);
-        if (session->dead || !is_idle(session))
+        if (!session->dead && is_ready(session) && !session->place && !session->needed && !is_idle(session))
+                session->empty_since = now; /* it is asked something that nobody needs a lock for */
+        else if (session->dead || !is_idle(session))
                 return; /* it is set again when there is nothing left to do */
         if (now < rest_until(session)) {
                 rest_later(session);
@@ -595,15 +597,9 @@ static void up(struct wire *wire)
         advisory->ever = true;
         session->server_ttl = NEVER; /* pg_hello.c */
         session_idles(session);
+        values_up(advisory->postgres);
         unpark_all(advisory);
         sessions_feed(advisory);
-}
-
-/* Nothing will change by trying again. */
-static bool is_final(const struct pawl_why *why)
-{
-        return why->code != PAWL_UNREACHABLE && why->code != PAWL_NO_MEMORY && why->code != PAWL_SYSTEM &&
-               why->code != PAWL_FULL;
 }
 
 /* A connection that was cut says nothing about the next one; where there is none, the next is not waited for. */
@@ -654,6 +650,7 @@ static void nobody_serves(struct advisory *advisory, struct wire *wire, bool was
         }
         if (is_final(&why) || (!was_ready && now - advisory->lost_at >= PATIENCE_IN_LINE * advisory->postgres->timeout))
                 refuse_line(advisory, &why);
+        values_down(advisory->postgres, &why, was_ready, wire->met);
 }
 
 /* There is no way back into a session: what it had is lost to us, and free as soon as the server has noticed. */
@@ -681,7 +678,8 @@ static void down(struct wire *wire, const struct pawl_why *why, bool was_ready)
                 nobody_serves(advisory, wire, was_ready);
         if (!was_ready)
                 advisory->grow_at = advisory_now(advisory) + GROW_PAUSE;
-        if (!alone || (list_empty(&advisory->parked) && list_empty(&advisory->hungry)))
+        if (!alone || (list_empty(&advisory->parked) && list_empty(&advisory->hungry) &&
+                       list_empty(&advisory->postgres->errands)))
                 bury(session);
         sessions_later(advisory, 0);
 }

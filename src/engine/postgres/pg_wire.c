@@ -56,6 +56,11 @@ void value_bool(struct values *values, bool yes)
         value_add(values, yes ? "t" : "f", 0, 0);
 }
 
+void value_bytes(struct values *values, const void *bytes, size_t size)
+{
+        value_add(values, size ? bytes : NULL, (int)size, 1);
+}
+
 static void big_endian(uint64_t number, char *bytes)
 {
         for (int i = 7; i >= 0; i--, number >>= 8)
@@ -101,6 +106,17 @@ bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2])
 int64_t row_number(const PGresult *rows, int row, int column)
 {
         return strtoll(row_text(rows, row, column), NULL, 10);
+}
+
+int64_t row_binary_number(const PGresult *rows, int row, int column)
+{
+        uint64_t number = 0;
+
+        if (row >= PQntuples(rows) || column >= PQnfields(rows) || PQgetlength(rows, row, column) != 8)
+                return 0;
+        for (int i = 0; i < 8; i++)
+                number = number << 8 | (unsigned char)PQgetvalue(rows, row, column)[i];
+        return (int64_t)number;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -197,7 +213,8 @@ static bool send_statement(struct wire *wire, struct ask *ask, enum sql sql, con
                                          values->format, 0);
         ask->prepares = !(wire->prepared & UINT64_C(1) << sql);
         return (!ask->prepares || PQsendPrepare(wire->conn, name, sql_text[sql], 0, NULL)) &&
-               PQsendQueryPrepared(wire->conn, name, values->count, values->value, values->length, values->format, 0);
+               PQsendQueryPrepared(wire->conn, name, values->count, values->value, values->length, values->format,
+                                   sql == SQL_FETCH);
 }
 
 int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values)

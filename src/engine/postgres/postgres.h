@@ -10,6 +10,7 @@
  *   pg_wait.c      claims that wait: the queue of a name, grants that are told, looking again
  *   pg_ghost.c     what was given up without an answer, to be cleaned up behind the caller
  *   pg_inspect.c   list, show, history, break, ask
+ *   pg_value.c     bytes beside a lock
  *   pg_lease.c     leases as words
  *   pg_examine.c   what pawl doctor asks; pg_judge.c: what the answers mean
  *   advisory.h     the other mode: locks of sessions, without rows */
@@ -58,12 +59,14 @@ struct values {
 void value_text(struct values *values, const char *text);
 void value_number(struct values *values, int64_t number);
 void value_bool(struct values *values, bool yes);
-void value_uid(struct values *values, const uint64_t uid[2]); /* 16 bytes, as a uuid */
+void value_bytes(struct values *values, const void *bytes, size_t size); /* as bytea; NULL if there are none */
+void value_uid(struct values *values, const uint64_t uid[2]);            /* 16 bytes, as a uuid */
 /* Fields of an answer, from text. What is NULL, not there or something else is "", false and 0. */
 const char *row_text(const PGresult *rows, int row, int column);
 bool row_bool(const PGresult *rows, int row, int column);
 bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]);
 int64_t row_number(const PGresult *rows, int row, int column);
+int64_t row_binary_number(const PGresult *rows, int row, int column); /* of an answer in bytes */
 
 /*   DOWN --> RESOLVING --> CONNECTING --> GREETING --> ENTERING --> READY
  *                                            |   ^        |
@@ -223,6 +226,14 @@ struct waitlist {
 
 enum { NAME_HASHES = 256 };
 
+/* The connections on which a value was sent and not answered: what is still under way there must not be done after what is sent
+ * now. Of more than these the oldest is forgotten: so many were lost since, one after the other. */
+enum { FORMER_MAX = 16 };
+struct former {
+        uint64_t sessions[FORMER_MAX];
+        size_t count;
+};
+
 struct advisory; /* pg_advisory.c */
 
 struct postgres {
@@ -240,7 +251,9 @@ struct postgres {
         struct list queues; /* of struct waitlist */
         struct list renewals;
         struct list ghosts;
-        struct list questions;    /* pg_inspect.c */
+        struct list questions; /* pg_inspect.c */
+        struct list errands;   /* pg_value.c */
+        struct former former;
         struct list examinations; /* pg_examine.c */
         struct table claims;
         struct table waitlists;
@@ -289,6 +302,8 @@ struct part *claim_find(struct postgres *postgres, const uint64_t uid[2]);
 /* Rows from the second on: grants to claims of ours (schema.sql: release). */
 void claims_granted(struct postgres *postgres, const PGresult *rows);
 void claims_retry(struct timer *timer);
+void retry_later(struct postgres *postgres);    /* the server lives but cannot serve at the moment */
+bool is_final(const struct pawl_why *why);      /* nothing will change by trying again */
 void claim_gone(struct part *part, int reason); /* enum pawl_reason */
 
 /* pg_renew.c */
@@ -324,6 +339,13 @@ void inspect_up(struct postgres *postgres);
 void inspect_down(struct postgres *postgres, const struct pawl_why *why, bool was_ready);
 void inspect_free(struct postgres *postgres);
 
+/* pg_value.c */
+extern const struct engine_values postgres_values;
+void values_up(struct postgres *postgres);
+void values_down(struct postgres *postgres, const struct pawl_why *why, bool was_ready, bool met);
+bool values_forget(struct postgres *postgres, const struct inquiry *inquiry);
+void values_free(struct postgres *postgres);
+
 /* pg_examine.c */
 void examine_begin(struct engine *engine, struct inquiry *inquiry);
 bool examine_forget(struct postgres *postgres, const struct inquiry *inquiry);
@@ -336,5 +358,9 @@ void advisory_acquire(struct engine *engine, struct claim *claim);
 void advisory_cancel(struct engine *engine, struct claim *claim);
 void advisory_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void advisory_release(struct engine *engine, struct claim *claim);
+struct wire *advisory_wire(struct postgres *postgres); /* one that can be asked something; NULL: there is none */
+void advisory_want(struct postgres *postgres);         /* there should be one */
+/* The one that has the lock; NULL: it is lost. */
+struct wire *advisory_wire_of(const struct claim *claim);
 
 #endif

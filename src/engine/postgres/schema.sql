@@ -46,13 +46,16 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('the schema %I is of version %s, which is newer than this script, 2', home, newer);
     END IF;
-    -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end.
+    -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end. What
+    -- it did not have is for those who had what it belongs to.
     PERFORM set_config('pawl.grants', '', true);
     IF newer = 1 THEN
         PERFORM set_config('pawl.grants', coalesce(string_agg(
             format('GRANT EXECUTE ON FUNCTION %I TO %s', f.made, a.grantee::regrole), ';'), ''), true)
         FROM (VALUES ('adopt', 'adopt'), ('list_holders', 'list_holders'), ('show_lock', 'show_lock'),
-                     ('lock_version', 'serves_since')) AS f(had, made), pg_proc AS p, aclexplode(p.proacl) AS a
+                     ('lock_version', 'serves_since'), ('acquire', 'keep_value'), ('acquire', 'store_value'),
+                     ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value')) AS f(had, made),
+             pg_proc AS p, aclexplode(p.proacl) AS a
         WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner);
         DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
     END IF;
@@ -129,6 +132,18 @@ CREATE SEQUENCE IF NOT EXISTS ticket;
 -- No token of a name that was reaped is greater.
 CREATE TABLE IF NOT EXISTS floor (only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one), token bigint NOT NULL);
 INSERT INTO floor (token) VALUES (0) ON CONFLICT DO NOTHING;
+
+-- A few bytes beside a lock: those of a lease, and those of ?mode=advisory, which is another lock. They stay when it is free.
+CREATE TABLE IF NOT EXISTS value (
+    name       text COLLATE "C",
+    advisory   boolean,
+    data       bytea NOT NULL,
+    token      bigint NOT NULL,      -- of the grant under which it was stored
+    stored_at  timestamptz NOT NULL,
+    keep_until timestamptz,          -- NULL: until it is replaced
+    PRIMARY KEY (name, advisory)
+);
+CREATE INDEX IF NOT EXISTS value_keep_until ON value (keep_until) WHERE keep_until IS NOT NULL;
 
 -- Which number stands for a name in ?mode=advisory.
 CREATE TABLE IF NOT EXISTS advisory_key (name text COLLATE "C" PRIMARY KEY, key bigint NOT NULL UNIQUE);
@@ -289,6 +304,23 @@ BEGIN
     SELECT count(*), min(nullif(max_holders, 0)) INTO holders, places FROM share WHERE name = l.name AND expires_at > moment;
     RETURN holders > 0 AND (my_mode = 0 OR coalesce(holders >= least(places, nullif(my_max_holders, 0)), false)
                             OR EXISTS (SELECT FROM wait WHERE name = l.name AND (client = my_client OR lives(client))));
+END
+$$;
+
+-- Writes a value, or takes it away (NULL). Who calls this has made sure that the lock is held until this is committed.
+CREATE OR REPLACE FUNCTION keep_value(my_name text, my_advisory boolean, my_token bigint, my_data bytea, my_keep bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    IF my_data IS NULL THEN
+        DELETE FROM value WHERE name = my_name AND advisory = my_advisory;
+        RETURN;
+    END IF;
+    INSERT INTO value VALUES (my_name, my_advisory, my_data, my_token, moment, moment + nullif(my_keep, 0) * interval '1 ms')
+    ON CONFLICT (name, advisory) DO UPDATE SET data = excluded.data, token = excluded.token, stored_at = excluded.stored_at,
+                                               keep_until = excluded.keep_until;
 END
 $$;
 
@@ -602,6 +634,50 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     FROM (SELECT * FROM l UNION ALL SELECT * FROM s) AS h
 $$;
 
+-- ---- bytes beside a lock ----------------------------------------------------------------------------------------------
+
+-- Keeps data beside a lock, for so many ms (0: until they are replaced), if this grant holds it alone at this moment; NULL: keeps
+-- nothing any more. The row of the lock stays locked, so that nobody else gets it before this is committed. 1: done; 0: it is not
+-- held, and nothing was changed. May be sent again: my_former are the connections on which it, or one before it, was sent and not
+-- answered. 2: one of them is still there, and may yet do what it was told; nothing was changed.
+CREATE OR REPLACE FUNCTION store_value(my_name text, my_uid uuid, my_token bigint, my_data bytea, my_keep bigint, my_former bigint[])
+RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+#variable_conflict use_column
+DECLARE
+    l lock;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM refuse_isolation();
+    END IF;
+    IF EXISTS (SELECT FROM unnest(my_former) AS f(client) WHERE lives(client)) THEN
+        RETURN 2;
+    END IF;
+    SELECT * INTO l FROM lock WHERE name = my_name FOR UPDATE;
+    IF l.uid IS DISTINCT FROM my_uid OR l.token <> my_token OR l.expires_at <= clock_timestamp() THEN
+        RETURN 0;
+    END IF;
+    PERFORM keep_value(my_name, false, my_token, my_data, my_keep);
+    RETURN 1;
+END
+$$;
+
+-- What is kept beside a lock, when it was stored and what time it is, in us. A primary that was replaced and does not know it has
+-- no synchronous standby any more: what it says is not told before one has confirmed something that was written after it was read.
+CREATE OR REPLACE FUNCTION fetch_value(my_name text, my_advisory boolean)
+RETURNS TABLE (data bytea, token bigint, stored bigint, moment bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT v.data, v.token, (date_part('epoch', v.stored_at) * 1000000)::bigint,
+                        (date_part('epoch', clock.now) * 1000000)::bigint
+                 FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock, value AS v
+                 WHERE v.name = my_name AND v.advisory = my_advisory AND (v.keep_until IS NULL OR v.keep_until > clock.now);
+    IF current_setting('synchronous_standby_names') <> '' THEN
+        PERFORM pg_logical_emit_message(true, 'pawl', '');
+    END IF;
+END
+$$;
+
 -- ---- looking, and interfering -----------------------------------------------------------------------------------------
 
 -- Cuts the holders off, tells them, and hands the lock on. The first row: (NULL, how many were cut off, 0). Further rows as
@@ -734,7 +810,8 @@ BEGIN
 END
 $$;
 
--- Takes rows away that nobody has used for so long, at most 10,000; what their tokens were stays in floor. Returns how many.
+-- Takes rows away that nobody has used for so long, at most 10,000; what their tokens were stays in floor. Returns how many. And
+-- values that were to be kept no longer, likewise.
 CREATE OR REPLACE FUNCTION reap(older interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
@@ -759,6 +836,9 @@ BEGIN
                   RETURNING token),
     kept AS (UPDATE floor SET token = greatest(token, (SELECT max(token) FROM gone)))
     SELECT count(*) INTO reaped FROM gone;
+    DELETE FROM value AS v USING (SELECT name, advisory FROM value WHERE keep_until <= clock_timestamp()
+                                  ORDER BY keep_until LIMIT 10000 FOR UPDATE SKIP LOCKED) AS over
+    WHERE v.name = over.name AND v.advisory = over.advisory AND v.keep_until <= clock_timestamp();
     RETURN reaped;
 END
 $$;
@@ -823,6 +903,22 @@ BEGIN
     END IF;
     version := serves_since();
     pid := pg_backend_pid();
+END
+$$;
+
+-- store_value() for a lock of this very session: nobody else can have it before this is committed.
+CREATE OR REPLACE FUNCTION advisory_store_value(my_name text, my_token bigint, my_data bytea, my_keep bigint) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    my_key bigint := advisory_key_of(my_name);
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database AND d.datname = current_database()
+                   WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted AND l.mode = 'ExclusiveLock'
+                         AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = my_key) THEN
+        RETURN 0;
+    END IF;
+    PERFORM keep_value(my_name, true, my_token, my_data, my_keep);
+    RETURN 1;
 END
 $$;
 

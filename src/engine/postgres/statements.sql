@@ -70,6 +70,13 @@ SELECT uid, result FROM renew($1, $2, $3, $4)
 -- name: adopt
 SELECT token, remaining, ttl, mode FROM adopt($1, $2, $3, $4, $5)
 
+-- name: store
+SELECT store_value($1, $2, $3, $4, $5, $6)
+
+-- Its answer comes as bytes.
+-- name: fetch
+SELECT data, token, stored, moment FROM fetch_value($1, $2)
+
 -- name: break
 SELECT uid, token, lease FROM break_holders($1, $2)
 
@@ -125,6 +132,9 @@ SELECT pg_advisory_unlock_shared($1)
 -- What may have been got by a request that failed. By name: its number may not be known.
 -- name: advisory_undo
 SELECT CASE WHEN $2 THEN pg_advisory_unlock_shared(key) ELSE pg_advisory_unlock(key) END FROM advisory_key_of($1) AS key
+
+-- name: advisory_store
+SELECT advisory_store_value($1, $2, $3, $4)
 
 -- Any statement makes the server wait for the next one as long as before.
 -- name: advisory_touch

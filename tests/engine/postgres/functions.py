@@ -977,7 +977,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         worker("SELECT reap(%s::interval)", "100 years")
         equal(worker(statement("advisory_enter"))[0][0], 1)
         worker(statement("advisory_take"), worker("SELECT advisory_key_of(%s)", "w1")[0][0])
-        for table in "lock", "share", "wait", "floor", "advisory_key":
+        for table in "lock", "share", "wait", "floor", "advisory_key", "value":
             for text in "SELECT * FROM {}", "DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES":
                 try:
                     worker(sql.SQL(text).format(sql.Identifier(table)))
@@ -1106,7 +1106,7 @@ def a_schema_of_the_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_
         return {name for name, in one("""SELECT proname::text FROM pg_proc WHERE pronamespace = to_regnamespace(%(1)s)
                                          AND has_function_privilege(%(2)s, oid, 'EXECUTE')""", old, role)}
     equal(may("postgres") - may(all_but), {"show_lock"})
-    equal(may(some) - {"store_value", "fetch_value"}, {"acquire", "enter", "lock_version", "serves_since"})
+    equal(may(some), {"acquire", "enter", "lock_version", "serves_since", "store_value", "keep_value", "fetch_value"})
     one.close()
     for name in old, new:
         admin(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
