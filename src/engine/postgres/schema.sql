@@ -58,6 +58,8 @@ BEGIN
              pg_proc AS p, aclexplode(p.proacl) AS a
         WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner);
         DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
+        ALTER TABLE lock ADD taken bigint, ADD taker text, ADD taker_note text;
+        ALTER TABLE share ADD taker text, ADD taker_note text;
     END IF;
     IF to_regtype('tenure') IS NULL THEN
         -- One who held a lock before. how: 1 released, 2 expired, 4 broken. mode: 0 exclusive, 1 shared.
@@ -87,7 +89,10 @@ CREATE TABLE IF NOT EXISTS lock (
     holders    int NOT NULL DEFAULT 0,         -- how many share it
     crowded    boolean NOT NULL DEFAULT false, -- there may be waiters, shared holders or a lock-delay: only the functions know
     served     bigint NOT NULL DEFAULT 0,      -- no waiter has a ticket at or below it: dead entries of the index are skipped
-    past       tenure[] NOT NULL DEFAULT '{}'  -- the last 8, the latest first
+    past       tenure[] NOT NULL DEFAULT '{}', -- the last 8, the latest first
+    taken      bigint,                         -- the grant with this token was taken up by another, whom others see since then
+    taker      text,
+    taker_note text
 ) WITH (fillfactor = 70, toast_tuple_target = 8160);
 
 -- Shared holders. While there are any the lock has no exclusive one.
@@ -105,6 +110,8 @@ CREATE TABLE IF NOT EXISTS share (
     detached    boolean,
     since       timestamptz NOT NULL,
     expires_at  timestamptz NOT NULL,
+    taker       text, -- as of lock
+    taker_note  text,
     PRIMARY KEY (name, uid)
 ) WITH (fillfactor = 70);
 
@@ -616,18 +623,19 @@ BEGIN
 END
 $$;
 
--- Takes up a lease that outlived its process: who does is told of it from now on, and is the one whom others see. What is NULL,
--- or an empty note, stays as it was. No row: it is over.
+-- Takes up a lease that outlived its process: who does is told of it from now on, and is the one whom others see; past owners are
+-- those who took the lock. No note: the first one's. Clients of version 1 do not say who they are. No row: it is over.
 CREATE OR REPLACE FUNCTION adopt(my_name text, my_uid uuid, my_client bigint DEFAULT NULL, my_owner text DEFAULT NULL,
                                  my_note text DEFAULT NULL)
 RETURNS TABLE (token bigint, remaining bigint, ttl bigint, mode int)
 LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    WITH l AS (UPDATE lock SET client = coalesce(my_client, client), owner = coalesce(my_owner, owner),
-                               note = coalesce(nullif(my_note, ''), note)
+    WITH l AS (UPDATE lock SET client = coalesce(my_client, client), taken = CASE WHEN my_owner IS NULL THEN taken ELSE token END,
+                               taker = coalesce(my_owner, taker),
+                               taker_note = CASE WHEN my_owner IS NULL THEN taker_note ELSE nullif(my_note, '') END
                WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp()
                RETURNING token, expires_at, ttl, 0 AS mode),
-         s AS (UPDATE share SET client = coalesce(my_client, client), owner = coalesce(my_owner, owner),
-                                note = coalesce(nullif(my_note, ''), note)
+         s AS (UPDATE share SET client = coalesce(my_client, client), taker = coalesce(my_owner, taker),
+                                taker_note = CASE WHEN my_owner IS NULL THEN taker_note ELSE nullif(my_note, '') END
                WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp()
                RETURNING token, expires_at, ttl, 1 AS mode)
     SELECT h.token, floor(date_part('epoch', h.expires_at - clock_timestamp()) * 1000)::bigint, h.ttl, h.mode
@@ -764,10 +772,13 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
         WHERE l.name >= my_prefix AND starts_with(l.name, my_prefix) AND (l.crowded OR l.uid IS NOT NULL)),
     queues AS (SELECT w.name, count(*) AS waiters FROM wait AS w WHERE w.name >= my_prefix GROUP BY w.name),
     holders AS (
-        SELECT l.name, l.owner, l.note, l.token, l.expires_at, l.since, 0 AS mode, 0 AS max_holders, l.detached, l.age
+        SELECT l.name, CASE WHEN l.taken = l.token THEN l.taker ELSE l.owner END AS owner,
+               CASE WHEN l.taken = l.token THEN coalesce(l.taker_note, l.note) ELSE l.note END AS note,
+               l.token, l.expires_at, l.since, 0 AS mode, 0 AS max_holders, l.detached, l.age
         FROM locks AS l WHERE l.held
         UNION ALL
-        SELECT s.name, s.owner, s.note, s.token, s.expires_at, s.since, 1, s.max_holders, s.detached, s.age
+        SELECT s.name, coalesce(s.taker, s.owner), coalesce(s.taker_note, s.note), s.token, s.expires_at, s.since, 1,
+               s.max_holders, s.detached, s.age
         FROM share AS s, clock WHERE s.name >= my_prefix AND starts_with(s.name, my_prefix) AND s.expires_at > moment)
     SELECT CASE WHEN h.name IS NULL THEN 4 ELSE 1 END, substr(l.name, strip + 1), coalesce(h.owner, ''), coalesce(h.note, ''),
            coalesce(h.token, 0), greatest(0, unix_ms(coalesce(h.expires_at, l.delayed_until)) - unix_ms(l.moment)),

@@ -119,6 +119,29 @@ def a_primary_whose_standby_stands_still_grants_nothing_that_it_may_forget():
 
 
 @test(within=120)
+def what_is_kept_is_not_told_by_a_primary_whose_standby_stands_still_or_leads():
+    store = pair()
+    peer = warmed(store.url(store.primary))
+    held = peer.acquire("a", ttl=60000)
+    equal(peer.ask("store something").code, OK)
+    answers = []
+
+    def fetch():
+        answers.append(store.primary("SELECT token FROM pawl.fetch_value(%s, false)", store.prefix + "a"))
+    fetch()
+    store.standby.stop()
+    asking = threading.Thread(target=fetch)
+    asking.start()
+    time.sleep(1)
+    equal(len(answers), 1, "what it says may be old")
+    store.standby.go_on()
+    asking.join()
+    equal(answers, [[(held.token,)]] * 2)
+    take_over(store)
+    equal(store.asked("SELECT token FROM pawl.value WHERE name = %s", store.prefix + "a"), [(held.token,)])
+
+
+@test(within=120)
 def an_old_primary_that_comes_back_grants_nothing():
     """It has no standby any more, and waits for one."""
     store = pair()

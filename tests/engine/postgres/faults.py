@@ -29,6 +29,87 @@ def served_in_order(store, holder, held, waiters):
     nothing_is_left(store)
 
 
+# ---- bytes beside a lock ------------------------------------------------------------------------------------------------
+
+def kept(store, name="a"):
+    """What is kept under a name, and the token it was stored with."""
+    found = store.asked("SELECT data, token FROM pawl.value WHERE name = %s", store.prefix + name)
+    return (bytes(found[0][0]).decode(), found[0][1]) if found else None
+
+
+@test(within=120)
+def what_was_confirmed_is_there_after_a_kill_and_its_holder_goes_on_storing():
+    store = Postgres.one()
+    holder = warmed(store.url(timeout="20s"))
+    held = holder.acquire("a", ttl=60000)
+    equal(holder.ask("store before").code, OK)
+    store.members[0].restart()
+    equal(kept(store), ("before", held.token))
+    equal(holder.ask("store after", 60).code, OK, holder.ask("why").text)
+    equal(kept(store), ("after", held.token))
+    equal(holder.release(), OK)
+
+
+@test(within=120)
+def a_server_that_dies_while_something_is_stored_has_it_or_says_that_it_is_in_doubt():
+    store = Postgres.one()
+    holder = warmed(store.url(timeout="20s"))
+    held = holder.acquire("a", ttl=60000)
+    for number in range(5):
+        equal(holder.ask("store before").code, OK)
+        holder.tell("store %d" % number)
+        time.sleep(0.002 * number)
+        store.members[0].restart()
+        code = holder.hear(60).code
+        require(code in (OK, IN_DOUBT), show(code))
+        require(kept(store)[0] in ((str(number),) if code == OK else ("before", str(number))), kept(store), show(code))
+    equal(kept(store)[1], held.token)
+    equal(holder.release(), OK)
+
+
+@test(within=120)
+def what_is_held_up_at_the_server_does_not_come_after_what_was_stored_later():
+    """The row is locked by somebody else. The first is given up, but its process at the server does not know: it waits on."""
+    import psycopg2
+    store = Postgres.one()
+    holder = warmed(store.url(timeout="1s"))
+    held = holder.acquire("a", ttl=60000)
+    server = store.members[0]
+    blocker = psycopg2.connect(host=server.data, port=server.port, user=ADMINISTRATOR, dbname="postgres")
+    at_end(blocker.close)
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT FROM pawl.lock WHERE name = %s FOR UPDATE", [store.prefix + "a"])
+    equal(holder.ask("store first", 40).code, IN_DOUBT)
+    equal(holder.ask("store second", 40).code, IN_DOUBT)
+    equal(kept(store), None)
+    blocker.rollback()
+    eventually(lambda: holder.ask("store third", 40).code == OK)
+    time.sleep(1)
+    equal(kept(store), ("third", held.token))
+    equal(holder.check(), OK)
+    equal(holder.release(), OK)
+
+
+@test(within=120)
+def a_session_that_ends_while_it_stores_leaves_no_promise_open():
+    """mode=advisory: what goes through the session that has the lock ends with it."""
+    store = Postgres.one()
+    url = store.url(mode="advisory")
+    holder, other = Peer(url), Peer(url)
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    equal(holder.ask("store before").code, OK)
+    for pid in store.backends():
+        store("SELECT pg_terminate_backend(%s)", pid)
+    code = holder.ask("store after").code
+    require(code in (LOST, IN_DOUBT), show(code))
+    eventually(lambda: holder.check() == LOST)
+    equal(holder.ask("store late").code, LOST)
+    got = eventually(lambda: (lambda answer: answer.code == OK and answer)(other.acquire("a")))
+    equal(kept(store)[0], "before")
+    equal(other.ask("store next").code, OK)
+    equal(kept(store), ("next", got.token))
+
+
 # ---- a server that goes away -------------------------------------------------------------------------------------------
 
 def survives(store, hurt):

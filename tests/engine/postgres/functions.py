@@ -151,6 +151,14 @@ class Session:
     def adopt(self, name, uid, owner="somebody else", note=""):
         return self(statement("adopt"), name, uid, self.client, owner, note)
 
+    def store(self, name, claim, data, keep=0, former=()):
+        return self(statement("store"), name, claim.uid, claim.token, data, keep, list(former))[0][0]
+
+    def fetch(self, name, advisory=False):
+        """The bytes and their token; None."""
+        rows = self(statement("fetch"), name, advisory)
+        return (bytes(rows[0][0]), rows[0][1]) if rows else None
+
     def show(self, name):
         return [Entry(*row) for row in self(statement("show"), name)]
 
@@ -189,6 +197,7 @@ def statement(name):
     """With the parameters as this driver wants them."""
     types = {"acquire": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint", 13: "bigint"}, "take": {2: "uuid"},
              "give": {2: "uuid"}, "release": {2: "uuid"}, "cancel": {2: "uuid"}, "adopt": {2: "uuid", 3: "bigint"}, "hand": {2: "uuid"},
+             "store": {2: "uuid", 3: "bigint", 5: "bigint", 6: "bigint[]"}, "advisory_store": {2: "bigint", 4: "bigint"},
              "line_up": {2: "uuid", 3: "bigint", 8: "bigint", 9: "bigint", 10: "bigint"}}
     casts = types.get(name, {})
 
@@ -729,7 +738,7 @@ def a_lease_is_taken_up_while_it_stands():
     one, two = Session(), Session()
     held, shared = one.hold("o1", ttl=30000, detached=True), one.hold("o2", ttl=30000, mode=1)
     for name, claim, mode in ("o1", held, 0), ("o2", shared, 1):
-        for note, seen in ("", "a note"), ("another", "another"), ("", "another"):
+        for note, seen in ("", "a note"), ("another", "another"), ("", "a note"):
             token, remaining, ttl, mode_told = two.adopt(name, claim.uid, note=note)[0]
             equal((token, ttl, mode_told), (claim.token, 30000, mode))
             require(0 < remaining <= 30000)
@@ -740,7 +749,116 @@ def a_lease_is_taken_up_while_it_stands():
     equal(one.adopt("o1", new_uid()), [])
     one.age("o1", 1)
     equal(two.adopt("o1", held.uid), [])
-    equal(one.show("o1")[-1].owner, "somebody else")
+    equal([(entry.role, entry.owner) for entry in one.show("o1")], [(PAST, "somebody")])
+    one.hold("o1", owner="the next")
+    equal(one.show("o1")[0].owner, "the next")
+
+
+# ---- bytes beside a lock ---------------------------------------------------------------------------------------------------
+
+@test
+def only_who_holds_a_lock_alone_keeps_something_beside_it():
+    one, two = Session(), Session()
+    held = one.hold("v1")
+    equal((one.store("v1", held, b"a\0\xff'\\"), two.fetch("v1")), (1, (b"a\0\xff'\\", held.token)))
+    other = Claim(new_uid(), held.token, 0, 0, 0)
+    older = Claim(held.uid, held.token - 1, 0, 0, 0)
+    waiting = two.acquire("v1")
+    for claim in other, older, waiting:
+        equal(two.store("v1", claim, b"b"), 0)
+    equal((one.store("v2", held, b"b"), one.fetch("v2")), (0, None))
+    one.release("v1", held.uid)
+    equal(one.store("v1", held, b"b"), 0)
+    waiting.token = two.told("granted", waiting.uid)[0]
+    equal(one.fetch("v1"), (b"a\0\xff'\\", held.token))
+    one.age("v1", 1)
+    equal((two.store("v1", waiting, b"b"), one.fetch("v1")), (0, (b"a\0\xff'\\", held.token)))
+    shared = one.hold("v1", mode=1)
+    equal(one.store("v1", shared, b"b"), 0)
+    one.release("v1", shared.uid)
+    again = one.hold("v1")
+    equal((one.store("v1", again, None), one.fetch("v1")), (1, None))
+
+
+@test
+def whose_lease_ends_while_it_waits_for_the_row_is_too_late():
+    one, two = Session(), Session()
+    held = one.hold("v3", ttl=700)
+    two("BEGIN")
+    two("SELECT FROM lock WHERE name = 'v3' FOR UPDATE")
+    results = []
+    late = threading.Thread(target=lambda: results.append(one.store("v3", held, b"late")))
+    late.start()
+    time.sleep(1)
+    require(not results, "it did not wait")
+    two("COMMIT")
+    late.join()
+    equal((results, two.fetch("v3")), ([0], None))
+
+
+@test
+def who_comes_next_waits_for_what_is_being_kept():
+    one, two = Session(), Session()
+    held = one.hold("v4", ttl=500)
+    one("BEGIN")
+    equal(one.store("v4", held, b"first"), 1)
+    time.sleep(0.7)
+    results = []
+    next_one = threading.Thread(target=lambda: results.append(two.acquire("v4")))
+    next_one.start()
+    time.sleep(0.3)
+    require(not results, "it has the lock, and the other may still write")
+    one("COMMIT")
+    next_one.join()
+    require(results[0].token > held.token)
+    equal(two.fetch("v4"), (b"first", held.token))
+
+
+@test
+def what_may_still_be_under_way_elsewhere_is_waited_for():
+    one, two, three = Session(), Session(), Session()
+    held = one.hold("v5")
+    equal(two.store("v5", held, b"x", former=[one.client, three.client]), 2)
+    equal(two.fetch("v5"), None)
+    equal(two.store("v5", held, b"x", former=[two.client, random.getrandbits(62)]), 1)
+    three.close()
+    eventually(lambda: two.store("v5", held, b"y", former=[three.client]) == 1)
+    equal(one.fetch("v5"), (b"y", held.token))
+
+
+@test
+def what_is_over_is_never_told_and_goes_with_the_old_rows():
+    one = Session()
+    for name, keep in ("v6/short", 1), ("v6/long", 600000), ("v6/ever", 0):
+        held = one.hold(name)
+        equal(one.store(name, held, name.encode(), keep), 1)
+        one.release(name, held.uid)
+    time.sleep(0.01)
+
+    def rows():
+        return sorted(name for name, in one("SELECT name FROM value WHERE starts_with(name, 'v6/')"))
+    equal((one.fetch("v6/short"), len(rows())), (None, 3))
+    require(one.fetch("v6/long") and one.fetch("v6/ever"))
+    one("SELECT reap('100 years')")
+    equal(rows(), ["v6/ever", "v6/long"])
+
+
+@test
+def a_value_of_an_advisory_lock_is_kept_by_the_session_that_has_it_and_is_another():
+    one, two = Session(), Session()
+    key = one("SELECT advisory_key_of('v7')")[0][0]
+
+    def keep(session, data):
+        return session(statement("advisory_store"), "v7", 5, data, 0)[0][0]
+    held = one.hold("v7")
+    equal((keep(one, b"x"), one.store("v7", held, b"of the lease")), (0, 1))
+    one("SELECT pg_advisory_lock_shared(%s)", key)
+    equal(keep(one, b"x"), 0)
+    one("SELECT pg_advisory_unlock_shared(%s), pg_advisory_lock(%s)", key, key)
+    equal((keep(one, b"x"), keep(two, b"y")), (1, 0))
+    equal((two.fetch("v7", True), two.fetch("v7")), ((b"x", 5), (b"of the lease", held.token)))
+    one("SELECT pg_advisory_unlock(%s)", key)
+    equal((keep(one, b"z"), two.fetch("v7", True)), (0, (b"x", 5)))
 
 
 # ---- many at once --------------------------------------------------------------------------------------------------------
@@ -967,6 +1085,8 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         equal([grant[0] for grant in worker.release("w1", held.uid)[1]], [waiting.uid])
         equal(worker.renew(("w1", waiting.uid)), {waiting.uid: 1})
         equal(len(worker.adopt("w1", waiting.uid)), 1)
+        waiting.token = worker.show("w1")[0].token
+        equal((worker.store("w1", waiting, b"x"), worker.fetch("w1")), (1, (b"x", waiting.token)))
         equal(worker("SELECT ask_holders('w1')"), [(1,)])
         worker.told("asked", waiting.uid)
         equal(worker.show("w1")[0].token, worker.list("w1")[0].token)
@@ -1046,7 +1166,8 @@ def any_isolation_but_read_committed_is_refused():
     for level in "REPEATABLE READ", "SERIALIZABLE":
         for text in ("SELECT acquire('y1', '%s', 1, '', '', 0, 0, 1000, 0, 0, false, true, 0)" % new_uid(),
                      "SELECT release('y1', '%s', 1, false)" % held.uid, "SELECT cancel('y1', '%s', 1)" % held.uid,
-                     "SELECT break_holders('y1', 1)", "SELECT reap('1 day')"):
+                     "SELECT break_holders('y1', 1)", "SELECT reap('1 day')",
+                     "SELECT store_value('y1', '%s', %d, 'x', 0, '{}')" % (held.uid, held.token)):
             one("BEGIN ISOLATION LEVEL " + level)
             try:
                 one(text)

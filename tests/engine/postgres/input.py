@@ -182,6 +182,42 @@ def a_function_that_may_not_be_called_is_said():
 
 
 @test
+def a_value_that_may_not_be_kept_is_said_and_costs_no_lock():
+    store = Postgres.new("postgres-role")
+    store("REVOKE EXECUTE ON FUNCTION pawl.store_value FROM worker, PUBLIC")
+    holder = Peer(store.url(user="worker"))
+    equal(holder.acquire("a", ttl=LONG).code, OK)
+    equal(holder.ask("store something").code, DENIED)
+    matches(holder.ask("why").text, "may not")
+    equal(holder.check(), OK)
+    store("GRANT EXECUTE ON FUNCTION pawl.store_value TO worker")
+    equal(holder.ask("store something").code, OK)
+    equal(holder.release(), OK)
+
+
+@test
+def a_schema_of_the_version_before_is_made_as_new_by_who_may_and_others_are_told_in_a_sentence():
+    store = Postgres.new()
+    store(schema_1())
+    user = store.role("worker", "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl",
+                      "USAGE ON SEQUENCE pawl.advisory_token")
+    for mode in MODES:
+        refusal(store.url(user=user, **mode), OTHER_VERSION, "version 1, this needs 2, and the role may not change it: let its owner")
+        refusal(store.url(create="no", **mode), OTHER_VERSION, "version 1, this needs 2, and create=no: let its owner")
+    equal(store("SELECT pawl.lock_version()"), [(1,)])
+    works(store.url())
+    equal(store("SELECT pawl.lock_version(), pawl.serves_since()"), [(2, 1)])
+    for mode in MODES:
+        holder = Peer(store.url(user=user, **mode))
+        equal(holder.acquire("a", ttl=LONG).code, OK, holder.ask("why").text)
+        equal(holder.ask("store something").code, OK, holder.ask("why").text)
+        equal(holder.release(), OK)
+    for function in "lock_version", "serves_since":
+        store("CREATE OR REPLACE FUNCTION pawl.%s() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3'" % function)
+    refusal(store.url(), OTHER_VERSION, "version 3, which does not serve")
+
+
+@test
 def a_right_that_is_taken_away_while_a_lock_is_held_is_a_loss_in_time():
     store = Postgres.new("postgres-role")
     holder = Peer(store.url(user="worker"))
