@@ -448,6 +448,10 @@ static void judge_rights(struct examination *examination)
                 tell(examination, PAWL_DANGER, grant_all(examination, &grants),
                      "the role %s may not use the schema %s and all that is in it", fact(examination, ROLE),
                      examination->postgres->schema);
+        else if (examination->schema_version < 0)
+                tell(examination, PAWL_DANGER, install(examination),
+                     "the schema %s has no locks in it, or does not say of which version they are",
+                     examination->postgres->schema);
         else if (examination->schema_version < SQL_VERSION)
                 judge_older_schema(examination);
         else if (examination->schema_serves > SQL_VERSION)

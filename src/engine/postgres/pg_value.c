@@ -1,6 +1,6 @@
-/* pg_value.c - a few bytes beside a lock. In rows what was not answered is sent again when the connection is back; the server
- * refuses that as long as the connection on which it was sent before is there, so that nothing overtakes anything. In
- * mode=advisory a value goes through the session that has the lock, and ends with it. */
+/* pg_value.c - a few bytes beside a lock. In rows what was not answered is sent again when the connection is back; the
+ * server refuses that as long as the connection on which it was sent before is there, so that nothing overtakes
+ * anything. In mode=advisory a value goes through the session that has the lock, and ends with it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -174,8 +174,8 @@ static void try_again(struct errand *errand, int code, const char *why)
                 retry_later(errand->postgres);
 }
 
-/* With the connection it is asked again when there is one, or ends with it: values_down. An error that passes may be the last
- * word of a server that has done it. */
+/* With the connection it is asked again when there is one, or ends with it: values_down. An error that passes may be
+ * the last word of a server that has done it. */
 static void not_answered(struct errand *errand, const struct pawl_why *why)
 {
         errand->sent = false;

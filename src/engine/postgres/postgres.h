@@ -226,8 +226,8 @@ struct waitlist {
 
 enum { NAME_HASHES = 256 };
 
-/* The connections on which a value was sent and not answered: what is still under way there must not be done after what is sent
- * now. Of more than these the oldest is forgotten: so many were lost since, one after the other. */
+/* The connections on which a value was sent and not answered: what is still under way there must not be done after what
+ * is sent now. Of more than these the oldest is forgotten: so many were lost since, one after the other. */
 enum { FORMER_MAX = 16 };
 struct former {
         uint64_t sessions[FORMER_MAX];
