@@ -799,10 +799,10 @@ def whose_lease_ends_while_it_waits_for_the_row_is_too_late():
 @test
 def who_comes_next_waits_for_what_is_being_kept():
     one, two = Session(), Session()
-    held = one.hold("v4", ttl=500)
+    held = one.hold("v4")
     one("BEGIN")
     equal(one.store("v4", held, b"first"), 1)
-    time.sleep(0.7)
+    one.age("v4", 1)
     results = []
     next_one = threading.Thread(target=lambda: results.append(two.acquire("v4")))
     next_one.start()
