@@ -25,7 +25,7 @@ static bool set_rate(const struct option *option, const char *text)
         long long number = strtoll(text, &end, 10);
 
         (void)option;
-        if (end != text && *end == '/' && number > 0 && number <= 1000000000 &&
+        if (end != text && *end == '/' && end[1] && number > 0 && number <= 1000000000 &&
             strlen(end + 1) < sizeof(duration) - 1) {
                 snprintf(duration, sizeof(duration), "%s%s", end[1] >= '0' && end[1] <= '9' ? "" : "1", end + 1);
                 if (pawl_duration(duration, &request.per_ms) == PAWL_OK && request.per_ms > 0) {
