@@ -6,6 +6,7 @@
  *     http_server --self-test [GUARD-URL]
  *
  *     curl -H 'Pawl-Fence: orders/42 7' -T order.json http://127.0.0.1:8087/orders/42
+ *     curl -H 'Pawl-Expect: prices 3' --data-binary @prices.json 'http://127.0.0.1:8087/prices?swap'
  *
  * Prints "listening on http://ADDRESS:PORT/", and serves until it is ended. One thread for each connection, a bounded number
  * of them; heads, bodies and times are bounded, too. It listens on 127.0.0.1 unless told otherwise, and answers only
@@ -55,7 +56,8 @@ struct request {
         char *path;            /* decoded, without its leading slash; "" is all resources */
         char query[QUERY_MAX]; /* as it was sent; "" if none */
         const char *host;
-        const char *fence; /* the field's value, or NULL */
+        const char *fence;  /* the field's value, or NULL */
+        const char *expect; /* the same of Pawl-Expect */
         char *body;
         size_t size;
         bool keeps; /* the connection is to be kept */
@@ -304,8 +306,73 @@ static bool serve_forget(const struct peer *peer, const struct request *request,
         return code == PAWL_OK ? send_answer(peer, request, &answer) : say(peer, request, &answer, 404, why.text);
 }
 
-/* A request about one resource: its field must be about the same. */
-static bool serve_resource(const struct peer *peer, const struct request *request)
+/* ---- versions: for resources that no lock stands for ------------------------------------------------------------- */
+
+/* Every answer to such a request says which version it is. */
+static void add_version(struct answer *answer, const char *resource, uint64_t version)
+{
+        char value[PAWL_FENCE_MAX + 1];
+
+        if (pawl_expect_write(resource, version, value, sizeof(value)) == PAWL_OK)
+                add_field(answer, PAWL_NOW_HEADER ": %s\r\n", value);
+}
+
+static bool serve_look(const struct peer *peer, const struct request *request)
+{
+        struct answer answer = {.status = 200};
+        struct pawl_guard_data data = {0};
+        struct pawl_why why = {0};
+        int code = pawl_guard_look(guard, request->path, &why, &data);
+        bool sent;
+
+        if (code != PAWL_OK && code != PAWL_NOT_FOUND)
+                return refuse(peer, request, code, &why);
+        add_version(&answer, request->path, data.token);
+        if (code == PAWL_NOT_FOUND)
+                return say(peer, request, &answer, 404, why.text);
+        add_field(&answer, "Content-Type: application/octet-stream\r\n");
+        answer.body = data.bytes;
+        answer.size = data.size;
+        sent = send_answer(peer, request, &answer);
+        free(data.bytes);
+        return sent;
+}
+
+static bool refuse_swap(const struct peer *peer, const struct request *request, int code, const struct pawl_why *why)
+{
+        struct answer answer = {0};
+        struct pawl_guard_data data = {0};
+        int looked = code == PAWL_STALE ? pawl_guard_look(guard, request->path, NULL, &data) : code;
+
+        if (looked == PAWL_OK || looked == PAWL_NOT_FOUND)
+                add_field(&answer, "Pawl-Greatest: %" PRIu64 "\r\n", data.token);
+        free(data.bytes);
+        return say(peer, request, &answer, pawl_fence_status(code), why->text);
+}
+
+static bool serve_swap(const struct peer *peer, const struct request *request)
+{
+        struct answer answer = {.status = 204};
+        struct pawl_why why = {0};
+        char resource[PAWL_NAME_MAX + 1];
+        uint64_t version;
+        int code;
+
+        if (!request->expect)
+                return say(peer, request, &answer, 428, "the request has no " PAWL_EXPECT_HEADER " header");
+        if (pawl_expect_read(request->expect, resource, &version, &why) != PAWL_OK)
+                return say(peer, request, &answer, 400, why.text);
+        if (strcmp(resource, request->path) != 0)
+                return say(peer, request, &answer, 400, "the version is of another resource than the request is about");
+        code = pawl_guard_swap(guard, resource, version, request->body, request->size, &why, &version);
+        if (code != PAWL_OK)
+                return refuse_swap(peer, request, code, &why);
+        add_version(&answer, resource, version);
+        return send_answer(peer, request, &answer);
+}
+
+/* A request with a token about one resource: its field must be about the same. */
+static bool serve_fenced(const struct peer *peer, const struct request *request)
 {
         static const struct {
                 const char *method, *query;
@@ -332,7 +399,21 @@ static bool serve_resource(const struct peer *peer, const struct request *reques
                         return rows[i].serve(peer, request, token);
         }
         add_field(&answer, "Allow: HEAD, GET, PUT, POST\r\n");
-        return say(peer, request, &answer, 405, "HEAD, GET and PUT are known here, and POST ?forget");
+        return say(peer, request, &answer, 405, "HEAD, GET and PUT are known here, and POST ?forget and ?swap");
+}
+
+static bool serve_resource(const struct peer *peer, const struct request *request)
+{
+        bool reads = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+        struct answer answer = {0};
+
+        if (request->fence && request->expect)
+                return say(peer, request, &answer, 400, "a request has a token or a version, not both");
+        if (reads && strcmp(request->query, "look") == 0)
+                return serve_look(peer, request);
+        if (strcmp(request->method, "POST") == 0 && strcmp(request->query, "swap") == 0)
+                return serve_swap(peer, request);
+        return serve_fenced(peer, request);
 }
 
 /* ---- all resources --------------------------------------------------------------------------------------------- */
@@ -499,6 +580,8 @@ static const char *read_field(struct request *request, char *line, const char **
         value = trim(colon + 1);
         if (strcasecmp(line, PAWL_FENCE_HEADER) == 0 && !once(&request->fence, value))
                 return PAWL_FENCE_HEADER " is said twice";
+        if (strcasecmp(line, PAWL_EXPECT_HEADER) == 0 && !once(&request->expect, value))
+                return PAWL_EXPECT_HEADER " is said twice";
         if (strcasecmp(line, "Host") == 0 && !once(&request->host, value))
                 return "Host is said twice";
         if (strcasecmp(line, "Content-Length") == 0 && !once(length, value))

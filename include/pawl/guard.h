@@ -17,6 +17,9 @@
  *   PAWL_IN_DOUBT, from a guard behind a network that did not answer: the data may be replaced or not, and may be yet.
  *   Do not go on with this token: the first call with a greater one shuts out what is still on its way.
  *
+ * Versions instead of tokens, for resources that no lock stands for: look reads the data and their version, swap replaces
+ * them if the version is still that one. A resource is either fenced by the tokens of a lock or versioned: the two do not mix.
+ *
  * Kinds of guard, by URL:
  *   file:DIR  Each resource is a file in DIR, named like the resource (bytes other than letters, digits and "._-" are
  *             written %XX, and so is a leading dot); readers that do not care for tokens just open it. The greatest token is
@@ -82,6 +85,26 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_get(pawl_guard *guard, const char *reso
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_forget(pawl_guard *guard, const char *resource, uint64_t token,
                                                 struct pawl_why *why);
 
+/* ---- versions ------------------------------------------------------------------------------------------------------ */
+
+/* Of a resource that is versioned the greatest token IS the version: each swap raises it by one, and it never falls. Where
+ * there is none, the version is the floor of the last prune, 0 without one: so what was pruned does not begin anew either. Do
+ * not call admit, put or get for it, and forget only when nobody is left who has looked. pawl/version.h has the loop around
+ * these two: look, change, swap, and again. */
+
+/* Reads, and admits nothing; who only reads may use it for any resource. data->token is the version. PAWL_NOT_FOUND: there are
+ * no data yet; data->token is written all the same, so that swap can make the first. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_look(pawl_guard *guard, const char *resource, struct pawl_why *why,
+                                              struct pawl_guard_data *data);
+/* Replaces the data and makes the version expected + 1, if and only if the version is expected: one step, as durable as put.
+ * PAWL_STALE: it is another, and nothing was changed. *version is then as it was; it may be NULL. A write that failed may
+ * have used up a version. PAWL_IN_DOUBT: the data may be replaced or not, and may be yet, but not once the version is greater
+ * than expected; and never twice. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected,
+                                              const void *data, size_t size, struct pawl_why *why, uint64_t *version);
+
+/* ---- all resources ------------------------------------------------------------------------------------------------- */
+
 struct pawl_guard_entry {
         const char *resource;
         uint64_t token; /* the greatest admitted; 0 if it cannot be read: see code */
@@ -110,12 +133,20 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding
  * answer to a request whose token was admitted has "Pawl-Admitted: NAME TOKEN": docs/guards/http.md. */
 #define PAWL_FENCE_HEADER "Pawl-Fence"
 #define PAWL_ADMITTED_HEADER "Pawl-Admitted"
+/* The same for versions: a request says which it expects, "Pawl-Expect: NAME VERSION", in place of a token; an answer which
+ * it is. Here VERSION may be 0. */
+#define PAWL_EXPECT_HEADER "Pawl-Expect"
+#define PAWL_NOW_HEADER "Pawl-Version"
 enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };
 /* Writes the header's value and a NUL; PAWL_FENCE_MAX + 1 bytes are enough for all. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size);
 /* Reads one, without the blanks around it; resource holds PAWL_NAME_MAX + 1 bytes. Names may be encoded more than needed, as
  * other languages do. PAWL_INVALID for anything else, and for two headers that were joined by a comma. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_read(const char *value, char *resource, uint64_t *token, struct pawl_why *why);
+/* The two for PAWL_EXPECT_HEADER and PAWL_NOW_HEADER. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_expect_write(const char *resource, uint64_t version, char *value, size_t size);
+PAWL_EXPORT PAWL_MUST_USE int pawl_expect_read(const char *value, char *resource, uint64_t *version,
+                                               struct pawl_why *why);
 /* What a server asks before it serves a request: admits the token of the header's value. resource is what the request is
  * about; a header for another is PAWL_INVALID (NULL: whatever the header names). value NULL, the header is missing:
  * PAWL_NOT_FOUND, never a pass. */

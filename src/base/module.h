@@ -11,7 +11,7 @@ struct engine_ops; /* engine/engine.h */
 struct guard_ops;  /* guard/guard.h */
 
 /* Raised with every change to engine.h, guard/guard.h, url.h, why.h or loop.h; a module of another is refused. */
-enum { MODULE_ABI = 5 };
+enum { MODULE_ABI = 6 };
 
 struct module {
         uint32_t abi; /* MODULE_ABI */

@@ -1,4 +1,5 @@
-/* fence.c - a token on its way over HTTP: the header "Pawl-Fence: NAME TOKEN", and what a server answers. */
+/* fence.c - a token on its way over HTTP: the header "Pawl-Fence: NAME TOKEN", and what a server answers. The same for
+ * versions, which may be 0: "Pawl-Expect: NAME VERSION". */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +8,8 @@
 #include "../base/name.h"
 #include "guard.h"
 
-int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size)
+/* "NAME NUMBER" */
+static int write_value(const char *resource, uint64_t number, char *value, size_t size)
 {
         char encoded[NAME_ENCODED_MAX + 1];
         char text[PAWL_FENCE_MAX + 1];
@@ -16,14 +18,24 @@ int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t s
 
         if (code != PAWL_OK)
                 return code;
-        if (token == 0 || token > INT64_MAX || !value)
+        if (number > INT64_MAX || !value)
                 return PAWL_INVALID;
         name_encode(resource, length, "/", encoded);
-        length = (size_t)snprintf(text, sizeof(text), "%s %" PRIu64, encoded, token);
+        length = (size_t)snprintf(text, sizeof(text), "%s %" PRIu64, encoded, number);
         if (length >= size)
                 return PAWL_INVALID;
         memcpy(value, text, length + 1);
         return PAWL_OK;
+}
+
+int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size)
+{
+        return token > 0 ? write_value(resource, token, value, size) : PAWL_INVALID;
+}
+
+int pawl_expect_write(const char *resource, uint64_t version, char *value, size_t size)
+{
+        return write_value(resource, version, value, size);
 }
 
 static bool is_blank(char c)
@@ -66,42 +78,68 @@ static const char *read_name(const char *text, char *name)
         return text;
 }
 
-/* Decimal, without a sign and without leading zeros, up to the end; 0 if it is not a token. */
-static uint64_t read_token(const char *text)
+/* Decimal, without a sign and without leading zeros, up to the end. */
+static bool read_number(const char *text, uint64_t *number)
 {
-        uint64_t token = 0;
+        bool zero = *text == '0';
 
-        if (*text < '1' || *text > '9')
-                return 0;
+        *number = 0;
+        if (*text < '0' || *text > '9')
+                return false;
         for (; *text >= '0' && *text <= '9'; text++) {
-                if (token > (INT64_MAX - (uint64_t)(*text - '0')) / 10)
-                        return 0;
-                token = 10 * token + (uint64_t)(*text - '0');
+                if (*number > (INT64_MAX - (uint64_t)(*text - '0')) / 10)
+                        return false;
+                *number = 10 * *number + (uint64_t)(*text - '0');
+                if (zero && text[1] >= '0' && text[1] <= '9')
+                        return false;
         }
         while (is_blank(*text))
                 text++;
-        return *text == '\0' ? token : 0;
+        return *text == '\0';
+}
+
+/* name holds PAWL_NAME_MAX + 1. */
+static bool read_value(const char *value, char *name, size_t *length, uint64_t *number)
+{
+        const char *end;
+
+        while (value && is_blank(*value))
+                value++;
+        end = value ? read_name(value, name) : NULL;
+        return end && *end == ' ' && read_number(end + 1, number) && name_check(name, length, NULL) == PAWL_OK;
 }
 
 int pawl_fence_read(const char *value, char *resource, uint64_t *token, struct pawl_why *why)
 {
         char name[PAWL_NAME_MAX + 1];
-        const char *end;
         uint64_t number;
         size_t length;
 
         if (!resource || !token)
                 return why_set(why, PAWL_INVALID, "there is no place for what the header says: it is NULL");
-        while (value && is_blank(*value))
-                value++;
-        end = value ? read_name(value, name) : NULL;
-        number = end && *end == ' ' ? read_token(end + 1) : 0;
-        if (number == 0 || name_check(name, &length, NULL) != PAWL_OK)
+        if (!read_value(value, name, &length, &number) || number == 0)
                 return why_set(why, PAWL_INVALID,
                                "the header is not \"" PAWL_FENCE_HEADER ": NAME TOKEN\", with the name percent-encoded "
                                "and a token > 0 and < 2^63");
         memcpy(resource, name, length + 1);
         *token = number;
+        return PAWL_OK;
+}
+
+int pawl_expect_read(const char *value, char *resource, uint64_t *version, struct pawl_why *why)
+{
+        char name[PAWL_NAME_MAX + 1];
+        uint64_t number;
+        size_t length;
+
+        if (!resource || !version)
+                return why_set(why, PAWL_INVALID, "there is no place for what the header says: it is NULL");
+        if (!read_value(value, name, &length, &number))
+                return why_set(why, PAWL_INVALID,
+                               "the header is not \"" PAWL_EXPECT_HEADER
+                               ": NAME VERSION\", with the name percent-encoded and a version < 2^63");
+        memcpy(resource, name, length + 1);
+        *version = number;
         return PAWL_OK;
 }
 

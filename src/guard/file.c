@@ -93,8 +93,7 @@ static int read_data(const struct place *place, struct pawl_guard_data *data)
         ssize_t size;
 
         if (fd < 0 && errno == ENOENT)
-                return why_set(place->visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet",
-                               place->visit->resource);
+                return guard_no_data(place->visit);
         if (fd < 0)
                 return place_cannot(place->visit, errno, "open", place->data);
         bytes = malloc((size_t)info.st_size + 1);
@@ -136,6 +135,55 @@ static int file_forget(pawl_guard *guard, const struct visit *visit)
                 code = place_cannot(visit, errno, "remove", place.mark);
         else
                 code = place_sync_directory(&place);
+        place_leave(&place);
+        return code;
+}
+
+/* ---- versions --------------------------------------------------------------------------------------------------- */
+
+/* The mark, or the floor where there is none. With the lock. */
+static int read_version(const struct place *place, uint64_t *version)
+{
+        int code = place_read_mark(place->directory, place->mark, place->data, place->visit, version);
+
+        return code == PAWL_OK && *version == 0 ? place_read_floor(place->directory, place->visit, version) : code;
+}
+
+/* With the lock: a put raises the mark first, and between the two the version of the old data is not known. */
+static int file_look(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct place place;
+        int code = place_name(guard, visit, &place);
+
+        if (code == PAWL_OK)
+                code = place_lock_to_read(&place, files_of(guard)->wait_ms);
+        if (code != PAWL_OK)
+                return code;
+        code = place_sync_directory(&place); /* who wrote it may have been killed before this */
+        if (code == PAWL_OK)
+                code = read_version(&place, &place.token);
+        if (code == PAWL_OK) {
+                data->token = place.token;
+                code = read_data(&place, data);
+        }
+        place_leave(&place);
+        return code;
+}
+
+static int file_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+{
+        struct place place;
+        int code = place_name(guard, visit, &place);
+
+        if (code == PAWL_OK)
+                code = place_lock(&place, files_of(guard)->wait_ms);
+        if (code != PAWL_OK)
+                return code;
+        code = read_version(&place, &place.token);
+        if (code == PAWL_OK && place.token != guard_expected(visit))
+                code = guard_moved(visit, place.token);
+        if (code == PAWL_OK)
+                code = put(&place, data, size);
         place_leave(&place);
         return code;
 }
@@ -187,4 +235,6 @@ const struct guard_ops file_guard = {
         .list = file_list,
         .prune = file_prune,
         .examine = file_examine,
+        .look = file_look,
+        .swap = file_swap,
 };

@@ -67,6 +67,8 @@ int place_name(pawl_guard *guard, const struct visit *visit, struct place *place
 /* Names those of the floor. */
 void place_name_floor(pawl_guard *guard, const struct visit *visit, struct place *place);
 int place_lock(struct place *place, uint32_t wait_ms);
+/* The same for who only reads, and may not be allowed to write: then it is shared with others that read. */
+int place_lock_to_read(struct place *place, uint32_t wait_ms);
 void place_leave(struct place *place);
 
 int place_sync_directory(const struct place *place);

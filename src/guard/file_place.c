@@ -164,9 +164,9 @@ static struct flock range_of(const char *name, short type)
 }
 
 /* The kernel's own wait has no end, and whoever has the lock may be stopped for long: so by trying. */
-static int lock_range(int fd, const char *name, uint32_t wait_ms)
+static int lock_range(int fd, const char *name, short type, uint32_t wait_ms)
 {
-        struct flock range = range_of(name, F_WRLCK);
+        struct flock range = range_of(name, type);
         int64_t left = (int64_t)wait_ms * 1000000;
         int64_t pause = 50000;
 
@@ -184,15 +184,10 @@ static int lock_range(int fd, const char *name, uint32_t wait_ms)
         return 0;
 }
 
-int place_lock(struct place *place, uint32_t wait_ms)
+static int lock(struct place *place, short type, uint32_t wait_ms)
 {
-        struct stat info = {0};
-        int error;
+        int error = lock_range(place->lock, place->data, type, wait_ms);
 
-        place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT, &info);
-        if (place->lock < 0)
-                return place_cannot(place->visit, errno, "open", LOCK_FILE);
-        error = lock_range(place->lock, place->data, wait_ms);
         if (error == 0)
                 return PAWL_OK;
         close(place->lock);
@@ -201,6 +196,32 @@ int place_lock(struct place *place, uint32_t wait_ms)
                                "another process has been inside \"%s\" for %u ms: is it stopped?",
                                place->visit->resource, wait_ms);
         return place_cannot(place->visit, error, "lock", LOCK_FILE);
+}
+
+int place_lock(struct place *place, uint32_t wait_ms)
+{
+        struct stat info = {0};
+
+        place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT, &info);
+        if (place->lock < 0)
+                return place_cannot(place->visit, errno, "open", LOCK_FILE);
+        return lock(place, F_WRLCK, wait_ms);
+}
+
+int place_lock_to_read(struct place *place, uint32_t wait_ms)
+{
+        struct stat info = {0};
+        int error;
+
+        place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT, &info);
+        if (place->lock >= 0)
+                return lock(place, F_WRLCK, wait_ms); /* not shared: readers that come and go would keep writers out */
+        error = errno;
+        if (error == EACCES || error == EPERM || error == EROFS)
+                place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDONLY, &info);
+        if (place->lock < 0)
+                return place_cannot(place->visit, error, "open", LOCK_FILE);
+        return lock(place, F_RDLCK, wait_ms);
 }
 
 void place_leave(struct place *place)

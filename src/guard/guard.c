@@ -193,6 +193,51 @@ int pawl_guard_forget(pawl_guard *guard, const char *resource, uint64_t token, s
         return code == PAWL_OK ? guard->ops->forget(guard, &visit) : code;
 }
 
+/* ---- versions --------------------------------------------------------------------------------------------------- */
+
+static int check_resource(const pawl_guard *guard, struct visit *visit)
+{
+        int code = check_guard(guard, visit->why);
+
+        return code == PAWL_OK ? name_check(visit->resource, &visit->length, visit->why) : code;
+}
+
+int pawl_guard_look(pawl_guard *guard, const char *resource, struct pawl_why *why, struct pawl_guard_data *data)
+{
+        struct visit visit = {resource, 0, 0, why};
+        struct pawl_guard_data found = {0};
+        int code = check_resource(guard, &visit);
+
+        if (code != PAWL_OK)
+                return code;
+        if (!data)
+                return why_set(why, PAWL_INVALID, "there is no place for the data: it is NULL");
+        code = guard->ops->look(guard, &visit, &found);
+        if (code == PAWL_OK || code == PAWL_NOT_FOUND)
+                *data = found;
+        return code;
+}
+
+int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected, const void *data, size_t size,
+                    struct pawl_why *why, uint64_t *version)
+{
+        struct visit visit = {resource, 0, expected + 1, why};
+        int code = check_resource(guard, &visit);
+
+        if (code != PAWL_OK)
+                return code;
+        if (expected >= INT64_MAX)
+                return why_set(why, PAWL_INVALID, "%" PRIu64 " is not a version: it must be < 2^63 - 1", expected);
+        if (!data && size > 0)
+                return why_set(why, PAWL_INVALID, "there are no data: they are NULL");
+        code = guard->ops->swap(guard, &visit, data, size);
+        if (code == PAWL_OK && version)
+                *version = visit.token;
+        return code;
+}
+
+/* ---- all resources ---------------------------------------------------------------------------------------------- */
+
 int pawl_guard_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn *fn, void *arg, struct pawl_why *why)
 {
         int code = check_guard(guard, why);

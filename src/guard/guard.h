@@ -31,6 +31,10 @@ struct guard_ops {
         int (*list)(pawl_guard *, const char *prefix, pawl_guard_entry_fn *fn, void *arg, struct pawl_why *why);
         int (*prune)(pawl_guard *, uint64_t floor, struct pawl_why *why, uint64_t *pruned);
         int (*examine)(pawl_guard *, pawl_finding_fn *fn, void *arg, struct pawl_why *why);
+        /* visit->token is 0. Also without data, PAWL_NOT_FOUND, data->token is the version. */
+        int (*look)(pawl_guard *, const struct visit *, struct pawl_guard_data *data);
+        /* visit->token is the version that is made; guard_expected(visit) the one that must be there. */
+        int (*swap)(pawl_guard *, const struct visit *, const void *data, size_t size);
         const char *sql; /* what an administrator may run before the first use; NULL: nothing */
 };
 
@@ -55,6 +59,25 @@ static inline int guard_below_floor(const struct visit *visit, uint64_t floor)
                        "token %" PRIu64
                        " is too old for \"%s\": no mark is known, and the guard was pruned up to %" PRIu64,
                        visit->token, visit->resource, floor);
+}
+
+/* Of a swap. */
+static inline uint64_t guard_expected(const struct visit *visit)
+{
+        return visit->token - 1;
+}
+
+/* Refused: the version is another. */
+static inline int guard_moved(const struct visit *visit, uint64_t version)
+{
+        return why_set(visit->why, PAWL_STALE,
+                       "\"%s\" is not at version %" PRIu64 " but at %" PRIu64 ": another one has changed it since",
+                       visit->resource, guard_expected(visit), version);
+}
+
+static inline int guard_no_data(const struct visit *visit)
+{
+        return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
 }
 
 /* guard.c: what is to be run for a scheme, see pawl_engine_sql; NULL: nothing, or no such guard. */

@@ -182,7 +182,7 @@ static int read_item(const struct item *item, const struct visit *visit, struct 
         void *bytes;
 
         if (!item->data)
-                return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+                return guard_no_data(visit);
         bytes = copy(item->data, item->size);
         if (!bytes)
                 return why_set(visit->why, PAWL_NO_MEMORY, "no memory for the data");
@@ -246,6 +246,70 @@ static int memory_forget(pawl_guard *guard, const struct visit *visit)
         pthread_mutex_unlock(&memory->mutex);
         return code;
 }
+
+/* ---- versions --------------------------------------------------------------------------------------------------- */
+
+static uint64_t version_of(const struct memory *memory, const struct item *item)
+{
+        return item && item->token > 0 ? item->token : memory->floor;
+}
+
+static int memory_look(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct memory *memory = memory_of(guard);
+        const struct item *item;
+        int code;
+
+        pthread_mutex_lock(&memory->mutex);
+        item = *find(memory, visit, hash_of(memory, visit->resource, visit->length));
+        data->token = version_of(memory, item);
+        code = item ? read_item(item, visit, data) : guard_no_data(visit);
+        pthread_mutex_unlock(&memory->mutex);
+        return code;
+}
+
+/* With the mutex held. */
+static int advance(struct memory *memory, const struct visit *visit, struct item **advanced)
+{
+        uint64_t hash = hash_of(memory, visit->resource, visit->length);
+        struct item *item = *find(memory, visit, hash);
+        uint64_t version = version_of(memory, item);
+        int code = PAWL_OK;
+
+        if (version != guard_expected(visit))
+                return guard_moved(visit, version);
+        if (!item)
+                code = add(memory, visit, hash, &item);
+        if (code != PAWL_OK)
+                return code;
+        item->token = visit->token;
+        *advanced = item;
+        return PAWL_OK;
+}
+
+static int memory_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+{
+        struct memory *memory = memory_of(guard);
+        void *bytes = copy(data, size);
+        void *old = NULL;
+        struct item *item = NULL;
+        int code;
+
+        if (!bytes)
+                return why_set(visit->why, PAWL_NO_MEMORY, "no memory for the data");
+        pthread_mutex_lock(&memory->mutex);
+        code = advance(memory, visit, &item);
+        if (code == PAWL_OK) {
+                old = item->data;
+                item->data = bytes;
+                item->size = size;
+        }
+        pthread_mutex_unlock(&memory->mutex);
+        free(code == PAWL_OK ? old : bytes);
+        return code;
+}
+
+/* ---- all resources ---------------------------------------------------------------------------------------------- */
 
 static int memory_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn *fn, void *arg, struct pawl_why *why)
 {
@@ -371,4 +435,6 @@ const struct guard_ops memory_guard = {
         .list = memory_list,
         .prune = memory_prune,
         .examine = memory_examine,
+        .look = memory_look,
+        .swap = memory_swap,
 };

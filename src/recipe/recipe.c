@@ -1,6 +1,7 @@
 /* recipe.c - see recipe.h. */
 #include "recipe.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +27,22 @@ int recipe_options(void *mine, size_t size, const void *theirs)
         return PAWL_OK;
 }
 
+int recipe_why(struct pawl_why *why, int code, const char *format, ...)
+{
+        va_list list;
+
+        if (!why)
+                return code;
+        *why = (struct pawl_why){.code = code};
+        va_start(list, format);
+        vsnprintf(why->text, sizeof(why->text), format, list);
+        va_end(list);
+        return code;
+}
+
 int recipe_fail(struct pawl_why *why, int code, const char *text)
 {
-        if (why) {
-                *why = (struct pawl_why){.code = code};
-                snprintf(why->text, sizeof(why->text), "%s", text);
-        }
-        return code;
+        return recipe_why(why, code, "%s", text);
 }
 
 int recipe_explain(struct pawl_why *why, pawl_client *client, int code)

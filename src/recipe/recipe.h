@@ -11,8 +11,9 @@
 
 /* The rule of pawl.h for structs that begin with their size; theirs may be NULL. PAWL_OK, PAWL_INVALID, PAWL_UNSUPPORTED. */
 int recipe_options(void *mine, size_t size, const void *theirs);
-/* Writes the sentence and returns code; why may be NULL. The text is ours: names go through the calls that escape them. */
+/* Writes the sentence and returns code; why may be NULL. A name in it must have been checked by a call that took it. */
 int recipe_fail(struct pawl_why *why, int code, const char *text);
+int recipe_why(struct pawl_why *why, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a call that looks at the store or writes beside a lock: the client knows why. */
 int recipe_explain(struct pawl_why *why, pawl_client *client, int code);
 /* PAWL_UNSUPPORTED, and the text, if the client's engine lacks one of these. */

@@ -7,7 +7,12 @@ enum { SAID_MAX = 160 };
 
 bool act_changes(enum act act)
 {
-        return act == ACT_PUT || act == ACT_FORGET || act == ACT_PRUNE;
+        return act == ACT_PUT || act == ACT_FORGET || act == ACT_PRUNE || act == ACT_SWAP;
+}
+
+bool act_is_versioned(enum act act)
+{
+        return act == ACT_LOOK || act == ACT_SWAP;
 }
 
 /* The first line of what the server says about it, if it is meant for people, and holds no secret of ours. */
@@ -38,6 +43,10 @@ static int refuse(const struct question *question, const struct reply *reply, in
 
 static int on_stale(const struct question *question, const struct reply *reply)
 {
+        if (question->act == ACT_SWAP && reply->greatest.said)
+                return guard_moved(question->visit, reply->greatest.value);
+        if (question->act == ACT_SWAP)
+                return refuse(question, reply, PAWL_STALE, "the version is another");
         if (reply->greatest.said && reply->greatest.value > question->visit->token)
                 return guard_stale(question->visit, reply->greatest.value);
         return refuse(question, reply, PAWL_STALE, "the token is too old");
@@ -84,6 +93,8 @@ static int on_refusal(const struct question *question, const struct reply *reply
                 {429, PAWL_UNREACHABLE, "the server has too much to do"},
         };
 
+        if (reply->status == 428 && act_is_versioned(question->act))
+                return refuse(question, reply, PAWL_UNSUPPORTED, "the server wants a token: it does not know versions");
         for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
                 if (refusals[i].status == reply->status)
                         return refuse(question, reply, refusals[i].code, refusals[i].what);
@@ -105,10 +116,12 @@ static bool may_pass(enum act act, int status)
         switch (act) {
         case ACT_ADMIT:
         case ACT_FORGET:
+        case ACT_LOOK:
                 return status == 200 || status == 204 || status == 404;
         case ACT_GET:
                 return status == 200 || status == 404;
         case ACT_PUT:
+        case ACT_SWAP:
                 return status == 200 || status == 201 || status == 204;
         case ACT_LIST:
                 return status == 200;
@@ -122,6 +135,12 @@ static int no_evidence(const struct question *question, const struct reply *repl
         if (question->act == ACT_LIST || question->act == ACT_PRUNE)
                 return refuse(question, reply, PAWL_UNSUPPORTED,
                               "the server does not tell its tokens: the answer has no Pawl-Marks or Pawl-Pruned");
+        if (question->act == ACT_LOOK)
+                return refuse(question, reply, PAWL_UNSUPPORTED,
+                              "the server does not know versions: the answer has no " PAWL_NOW_HEADER " for this name");
+        if (question->act == ACT_SWAP)
+                return refuse(question, reply, PAWL_IN_DOUBT,
+                              "the server does not say that it has made the version: it may have done it");
         if (reply->admitted[0])
                 return refuse(question, reply, PAWL_UNSUPPORTED,
                               "the answer is for another token: something between us mixes them up");
@@ -139,6 +158,9 @@ static bool has_evidence(const struct question *question, const struct reply *re
                 return reply->marks.said;
         if (question->act == ACT_PRUNE)
                 return reply->pruned.said;
+        if (act_is_versioned(question->act))
+                return strcmp(reply->versioned, question->request->name) == 0 &&
+                       (question->act == ACT_LOOK || reply->version == question->visit->token);
         return strcmp(reply->admitted, question->request->fence) == 0;
 }
 
@@ -155,7 +177,7 @@ static int on_data(const struct question *question, const struct reply *reply)
 
 int answer_judge(const struct question *question, const struct reply *reply)
 {
-        if (reply->status == 412 && question->visit)
+        if (reply->status == 412 && question->visit && question->act != ACT_LOOK)
                 return on_stale(question, reply);
         if (!may_pass(question->act, reply->status))
                 return on_refusal(question, reply);
@@ -165,11 +187,10 @@ int answer_judge(const struct question *question, const struct reply *reply)
         if (reply->aged)
                 return refuse(question, reply, PAWL_UNSUPPORTED,
                               "a cache has answered, not the server: it must not keep answers to " PAWL_FENCE_HEADER);
-        if (reply->status == 404 && question->act == ACT_GET)
-                return why_set(question->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet",
-                               question->visit->resource);
+        if (reply->status == 404 && (question->act == ACT_GET || question->act == ACT_LOOK))
+                return guard_no_data(question->visit);
         if (reply->status == 404 && question->act == ACT_FORGET)
                 return why_set(question->why, PAWL_NOT_FOUND, "no token is known for \"%s\"",
                                question->visit->resource);
-        return question->act == ACT_GET || question->act == ACT_LIST ? on_data(question, reply) : PAWL_OK;
+        return question->request->need == REPLY_DATA ? on_data(question, reply) : PAWL_OK;
 }

@@ -13,6 +13,7 @@ struct connection {
         int64_t used_at;         /* when the last answer came */
         bool reused;             /* it has answered before */
         bool proven;             /* the server on it has admitted a token: it checks them */
+        bool knows_versions;     /* ... has told a version */
         bool spoiled;            /* what comes next cannot be told from what was before */
 
         struct reply *reply; /* being read; NULL: nothing is asked */

@@ -3,9 +3,11 @@
  *   admit   HEAD /base/NAME            put     PUT /base/NAME
  *   get     GET /base/NAME             forget  POST /base/NAME?forget
  *   list    GET /base/?marks           prune   POST /base/?prune=FLOOR
+ *   look    GET /base/NAME?look        swap    POST /base/NAME?swap
  *
  * What changes something is asked once, and only of a server that has just proved, by admitting the token on the same
- * connection, that it checks them: one that does not is never given data. What only admits may be asked again where a
+ * connection, that it checks them: one that does not is never given data. For a swap it must have told a version. And that is
+ * a POST, for a PUT may be sent again by a proxy, which would be answered that the version is another. What only admits may be asked again where a
  * connection that was kept turns out to be closed. */
 #include <pthread.h>
 #include <stdio.h>
@@ -112,7 +114,7 @@ static void call_end(struct call *call)
 static void renew(struct connection *connection)
 {
         net_close(&connection->net);
-        connection->reused = connection->proven = connection->spoiled = false;
+        connection->reused = connection->proven = connection->knows_versions = connection->spoiled = false;
 }
 
 /* ---- one request ----------------------------------------------------------------------------------------------- */
@@ -167,7 +169,8 @@ static int ask(struct call *call, const struct question *question, struct reply 
                 return code;
         }
         connection->reused = true;
-        connection->proven = connection->proven || code == PAWL_OK || code == PAWL_NOT_FOUND;
+        if (code == PAWL_OK || code == PAWL_NOT_FOUND)
+                *(act_is_versioned(question->act) ? &connection->knows_versions : &connection->proven) = true;
         return code;
 }
 
@@ -189,12 +192,16 @@ static int make(struct request *request, const struct http *http, const struct w
 
         if (code != PAWL_OK)
                 return code;
+        if (wish->act == ACT_SWAP)
+                request_say(request, PAWL_EXPECT_HEADER ": ", guard_expected(wish->visit));
+        else if (wish->visit && wish->act != ACT_LOOK)
+                request_say(request, PAWL_FENCE_HEADER ": ", wish->visit->token);
         if (act_changes(wish->act))
                 request_carry(request, wish->data, wish->size);
         request->repeatable = !act_changes(wish->act);
-        if (wish->act == ACT_ADMIT)
+        if (strcmp(wish->method, "HEAD") == 0)
                 request->need = REPLY_NO_BODY;
-        else if (wish->act == ACT_GET || wish->act == ACT_LIST)
+        else if (strcmp(wish->method, "GET") == 0)
                 request->need = REPLY_DATA;
         return request_seal(request);
 }
@@ -215,21 +222,23 @@ static int fulfil(struct call *call, const struct wish *wish, struct reply *repl
         return code;
 }
 
-/* Before anything is changed: the server shows that it checks tokens. A put has its own admitted for that; a forget may not,
- * for then there would always be one to forget. */
+/* Before anything is changed: the server shows that it checks tokens, or knows versions. A put has its own admitted for
+ * that; a forget may not, for then there would always be one to forget. */
 static int prove(struct call *call, const struct wish *wish)
 {
         const struct wish admit = {.act = ACT_ADMIT, .method = "HEAD", .visit = wish->visit};
         const struct wish list = {.act = ACT_LIST, .method = "GET", .query = "marks&prefix=%2E"};
+        const struct wish look = {.act = ACT_LOOK, .method = "HEAD", .query = "look", .visit = wish->visit};
         const struct connection *connection = call->connection;
+        bool proven = wish->act == ACT_SWAP ? connection->knows_versions : connection->proven;
         struct reply reply;
         int code;
 
-        if (connection->proven && loop_now(&connection->loop) - connection->used_at < trusted_for)
+        if (proven && loop_now(&connection->loop) - connection->used_at < trusted_for)
                 return PAWL_OK;
-        code = fulfil(call, wish->act == ACT_PUT ? &admit : &list, &reply);
+        code = fulfil(call, wish->act == ACT_PUT ? &admit : wish->act == ACT_SWAP ? &look : &list, &reply);
         reply_free(&reply);
-        return code;
+        return code == PAWL_NOT_FOUND ? PAWL_OK : code;
 }
 
 /* One whole call. The reply is to be freed whatever is returned. */
@@ -273,23 +282,48 @@ static int http_put(pawl_guard *guard, const struct visit *visit, const void *da
         return just(guard, &(const struct wish){ACT_PUT, "PUT", NULL, visit, data, size});
 }
 
+/* What was read, to the caller; number: which token or version is told with it. */
+static int take_body(struct reply *reply, uint64_t number, struct pawl_why *why, struct pawl_guard_data *data)
+{
+        if (!reply->body)
+                reply->body = calloc(1, 1);
+        if (!reply->body)
+                return why_set(why, PAWL_NO_MEMORY, "no memory for the data");
+        *data = (struct pawl_guard_data){reply->body, reply->size, number};
+        reply->body = NULL;
+        return PAWL_OK;
+}
+
 static int http_get(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
 {
         const struct wish wish = {.act = ACT_GET, .method = "GET", .visit = visit};
         struct reply reply;
         int code = perform(guard, &wish, &reply, visit->why);
 
-        if (code == PAWL_OK && !reply.body) {
-                reply.body = calloc(1, 1);
-                if (!reply.body)
-                        code = why_set(visit->why, PAWL_NO_MEMORY, "no memory for the data");
-        }
-        if (code == PAWL_OK) {
-                *data = (struct pawl_guard_data){reply.body, reply.size, reply.before.value};
-                reply.body = NULL;
-        }
+        if (code == PAWL_OK)
+                code = take_body(&reply, reply.before.value, visit->why, data);
         reply_free(&reply);
         return code;
+}
+
+static int http_look(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
+{
+        const struct wish wish = {.act = ACT_LOOK, .method = "GET", .query = "look", .visit = visit};
+        struct reply reply;
+        int code = perform(guard, &wish, &reply, visit->why);
+
+        data->token = reply.version;
+        if (code == PAWL_OK)
+                code = take_body(&reply, reply.version, visit->why, data);
+        reply_free(&reply);
+        return code;
+}
+
+static int http_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+{
+        if (size > REPLY_BODY_MAX)
+                return why_set(visit->why, PAWL_FULL, "the data are more than 64 MiB");
+        return just(guard, &(const struct wish){ACT_SWAP, "POST", "swap", visit, data, size});
 }
 
 static int http_forget(pawl_guard *guard, const struct visit *visit)
@@ -504,4 +538,6 @@ const struct guard_ops http_guard = {
         .list = http_list,
         .prune = http_prune,
         .examine = http_examine,
+        .look = http_look,
+        .swap = http_swap,
 };

@@ -130,6 +130,20 @@ static int read_admitted(struct reply *reply, struct piece value)
         return PAWL_OK;
 }
 
+/* NAME VERSION */
+static int read_version(struct reply *reply, struct piece value)
+{
+        const char *blank = memchr(value.at, ' ', value.size);
+        size_t size = blank ? (size_t)(blank - value.at) : 0;
+
+        if (reply->versioned[0] || size == 0 || size >= sizeof(reply->versioned) ||
+            !reply_decimal(blank + 1, value.size - size - 1, &reply->version))
+                return bad(reply, "its Pawl-Version is not one, or is said twice");
+        memcpy(reply->versioned, value.at, size);
+        reply->versioned[size] = '\0';
+        return PAWL_OK;
+}
+
 static int read_coding(struct reply *reply, struct piece value)
 {
         if (reply->chunked || !is(value, "chunked"))
@@ -155,6 +169,8 @@ static int read_field(struct reply *reply, struct piece name, struct piece value
         }
         if (is(name, "Pawl-Admitted"))
                 return read_admitted(reply, value);
+        if (is(name, PAWL_NOW_HEADER))
+                return read_version(reply, value);
         if (is(name, "Transfer-Encoding"))
                 return read_coding(reply, value);
         if (is(name, "Connection") && lists(value, "close"))
@@ -204,7 +220,7 @@ static int begin_again(struct reply *reply)
         reply->state = REPLY_IN_STATUS;
         reply->chunked = reply->aged = reply->encoded = false;
         reply->length = reply->before = reply->greatest = reply->marks = reply->pruned = (struct reply_number){0};
-        reply->admitted[0] = '\0';
+        reply->admitted[0] = reply->versioned[0] = '\0';
         return PAWL_OK;
 }
 

@@ -49,8 +49,10 @@ struct reply {
         bool aged;    /* it comes from a cache: there is an Age field */
         bool encoded; /* the body is not as the server has it: there is a Content-Encoding */
         struct reply_number before, greatest, marks, pruned;
-        char admitted[PAWL_FENCE_MAX + 1]; /* "": not said */
-        char *body;                        /* with a NUL behind it; NULL: none. reply_free frees it */
+        char admitted[PAWL_FENCE_MAX + 1];  /* "": not said */
+        char versioned[PAWL_FENCE_MAX + 1]; /* whose version is told, encoded; "": none is */
+        uint64_t version;
+        char *body; /* with a NUL behind it; NULL: none. reply_free frees it */
         size_t size;
         const char *problem; /* a sentence, if reply_read failed */
 

@@ -218,11 +218,10 @@ static void add(struct request *request, const char *name, const char *value)
         request->head_size += size;
 }
 
-static int first_line(struct request *request, const struct origin *origin, const char *method, const char *name,
-                      const char *query)
+static int first_line(struct request *request, const struct origin *origin, const char *method, const char *query)
 {
-        int size = asprintf(&request->head, "%s %s/%s%s%s HTTP/1.1\r\n", method, origin->base, name, query ? "?" : "",
-                            query ? query : "");
+        int size = asprintf(&request->head, "%s %s/%s%s%s HTTP/1.1\r\n", method, origin->base, request->name,
+                            query ? "?" : "", query ? query : "");
 
         if (size < 0) {
                 request->head = NULL;
@@ -235,24 +234,24 @@ static int first_line(struct request *request, const struct origin *origin, cons
 int request_init(struct request *request, const struct origin *origin, const char *method, const struct visit *visit,
                  const char *query)
 {
-        char name[NAME_ENCODED_MAX + 1] = "";
-
         *request = (struct request){.need = REPLY_STATUS};
-        if (visit) {
-                name_encode(visit->resource, visit->length, "/", name);
-                snprintf(request->fence, sizeof(request->fence), "%s %" PRIu64, name, visit->token);
-        }
-        if (first_line(request, origin, method, name, query) != PAWL_OK)
+        if (visit)
+                name_encode(visit->resource, visit->length, "/", request->name);
+        if (first_line(request, origin, method, query) != PAWL_OK)
                 return PAWL_NO_MEMORY;
         add(request, "Host: ", origin->host);
         add(request, "User-Agent: pawl/", PAWL_VERSION);
         add(request, "Cache-Control: ", "no-store");
         add(request, "Accept-Encoding: ", "identity");
-        if (visit)
-                add(request, PAWL_FENCE_HEADER ": ", request->fence);
         if (origin->authorization)
                 add(request, "Authorization: ", origin->authorization);
         return request->head ? PAWL_OK : PAWL_NO_MEMORY;
+}
+
+void request_say(struct request *request, const char *header, uint64_t number)
+{
+        snprintf(request->fence, sizeof(request->fence), "%s %" PRIu64, request->name, number);
+        add(request, header, request->fence);
 }
 
 void request_carry(struct request *request, const void *body, size_t size)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "../../base/name.h"
 #include "../../base/url.h"
 #include "../guard.h"
 #include "reply.h"
@@ -25,8 +26,9 @@ bool origin_is_told(const struct origin *origin, const char *text);
 
 struct request {
         enum reply_need need;
-        bool repeatable; /* asking twice does no more than asking once */
-        char fence[PAWL_FENCE_MAX + 1];
+        bool repeatable;                 /* asking twice does no more than asking once */
+        char name[NAME_ENCODED_MAX + 1]; /* the resource, encoded; "": it is about them all */
+        char fence[PAWL_FENCE_MAX + 1];  /* "NAME NUMBER", as request_say has sent it */
         char *head;
         size_t head_size;
         const void *body; /* borrowed */
@@ -36,6 +38,8 @@ struct request {
 /* Makes one: about a resource, or visit NULL: about them all. query may be NULL and is sent as it is, and so is method. */
 int request_init(struct request *request, const struct origin *origin, const char *method, const struct visit *visit,
                  const char *query);
+/* The field by which it says a token or a version of its resource. Before request_seal. */
+void request_say(struct request *request, const char *header, uint64_t number);
 /* Gives it a body. Before request_seal. */
 void request_carry(struct request *request, const void *body, size_t size);
 /* The last line. PAWL_OK or PAWL_NO_MEMORY, which may have happened before. */

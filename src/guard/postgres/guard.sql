@@ -12,13 +12,20 @@
 --
 -- Call admit first, in a statement of its own: what the same statement reads may be older than the barrier.
 --
+-- For resources that have a version instead of a lock (a resource is used one way or the other, not both):
+--
+--     SELECT version, data FROM pawl.look('prices');     -- say 7
+--     SELECT pawl.swap('prices', 7, 'new data');         -- 8; an error (PW001) if it is no longer 7
+--
+-- and pawl.swap('prices', 7) without data raises the version in the transaction that writes tables of your own.
+--
 -- The script may be run again; it is one transaction, and takes nothing away but rights of PUBLIC. It is run by the owner
 -- of the schema. Nobody else may use what it makes until that is granted (docs/guards/postgres.md):
 --
 --     GRANT USAGE ON SCHEMA pawl TO app;
 --     GRANT EXECUTE ON FUNCTION pawl.admit(text, bigint), pawl.put(text, bigint, bytea), pawl.get(text, bigint) TO app;
 --
--- SQLSTATEs of our own: PW001, the token is stale; PW002, this transaction has not admitted a token.
+-- SQLSTATEs of our own: PW001, the token or the version is stale; PW002, this transaction has not admitted a token.
 
 BEGIN;
 SET LOCAL client_min_messages = warning;
@@ -185,6 +192,83 @@ $$;
 CREATE OR REPLACE FUNCTION pawl.greatest(resource text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
     SELECT coalesce((SELECT m.token FROM guard_mark m WHERE m.resource = $1), 0)
+$$;
+
+-- ---- versions ------------------------------------------------------------------------------------------------------
+
+-- Later than version 1 of the guard, and beside it: nothing above changes, and an older pawl does not miss or mind them.
+
+CREATE OR REPLACE FUNCTION pawl.guard_moved(resource text, expected bigint, version bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pawl, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'PW001',
+        MESSAGE = format('"%s" is not at version %s but at %s', resource, expected, version),
+        DETAIL = format('The greatest is %s.', version),
+        HINT = 'Another one has changed it since. Roll back, and read it again.';
+END
+$$;
+
+-- Raises the version by one if it is the one expected; else an error. Returns the new one. The version is the mark, and
+-- where there is none the floor: what was pruned does not begin anew. Like admit it locks the mark until the end of the
+-- transaction, and makes an older snapshot a serialization failure.
+CREATE OR REPLACE FUNCTION pawl.swap(resource text, expected bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    version bigint;
+BEGIN
+    IF expected IS NULL OR expected < 0 OR expected = 9223372036854775807 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is not a version: it must be >= 0 and < 2^63 - 1', coalesce(expected::text, 'NULL'));
+    END IF;
+    PERFORM guard_check(resource, expected + 1);
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true); -- as in admit
+    END IF;
+    LOOP
+        SELECT m.token INTO version FROM guard_mark m WHERE m.resource = swap.resource FOR NO KEY UPDATE;
+        IF FOUND THEN
+            IF version <> expected THEN
+                PERFORM guard_moved(resource, expected, version);
+            END IF;
+            UPDATE guard_mark m SET token = expected + 1, xact = pg_current_xact_id() WHERE m.resource = swap.resource;
+            RETURN expected + 1;
+        END IF;
+        INSERT INTO guard_mark (resource, token, xact) VALUES (swap.resource, expected + 1, pg_current_xact_id())
+            ON CONFLICT ON CONSTRAINT guard_mark_pkey DO NOTHING;
+        EXIT WHEN FOUND; -- else another one has been faster
+    END LOOP;
+    SELECT f.floor INTO version FROM guard_floor f FOR SHARE;
+    IF version IS NULL THEN
+        RAISE data_corrupted USING MESSAGE = 'the floor of the guard is missing: its only row was deleted';
+    END IF;
+    IF version <> expected THEN
+        PERFORM guard_moved(resource, expected, version);
+    END IF;
+    RETURN expected + 1;
+END
+$$;
+
+-- The same, and replaces the data.
+CREATE OR REPLACE FUNCTION pawl.swap(resource text, expected bigint, data bytea) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    version bigint := swap(resource, expected);
+BEGIN
+    IF data IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'there are no data: they are NULL';
+    END IF;
+    INSERT INTO guard_data AS d (resource, data) VALUES (swap.resource, swap.data)
+        ON CONFLICT ON CONSTRAINT guard_data_pkey DO UPDATE SET data = excluded.data;
+    RETURN version;
+END
+$$;
+
+-- Reads the data and their version, of one moment, and admits nothing. data is NULL if there are none yet.
+CREATE OR REPLACE FUNCTION pawl.look(resource text, OUT version bigint, OUT data bytea)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+    SELECT coalesce((SELECT m.token FROM guard_mark m WHERE m.resource = $1), (SELECT f.floor FROM guard_floor f)),
+        (SELECT d.data FROM guard_data d WHERE d.resource = $1)
 $$;
 
 -- ---- forgetting ----------------------------------------------------------------------------------------------------
@@ -355,7 +439,8 @@ REVOKE ALL ON FUNCTION
     pawl.guard_check(text, bigint), pawl.guard_stale(text, bigint, bigint), pawl.guard_demand(text, bigint, text),
     pawl.guard_fence(text, text, bigint, text, bigint), pawl.guard_list(text, text, integer), pawl.guard_version(),
     pawl.admit(text, bigint), pawl.admitted(text), pawl.fence_table(), pawl.forget(text, bigint),
-    pawl.get(text, bigint), pawl.greatest(text), pawl.prune(bigint), pawl.put(text, bigint, bytea)
+    pawl.get(text, bigint), pawl.greatest(text), pawl.prune(bigint), pawl.put(text, bigint, bytea),
+    pawl.guard_moved(text, bigint, bigint), pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea)
     FROM PUBLIC;
 
 COMMIT;

@@ -29,6 +29,8 @@ enum pgguard_statement {
         PGGUARD_FORGET,
         PGGUARD_LIST,
         PGGUARD_PRUNE,
+        PGGUARD_LOOK,
+        PGGUARD_SWAP,
         PGGUARD_IS_THERE,
         PGGUARD_SETTINGS,
         PGGUARD_RIGHTS,
@@ -57,6 +59,7 @@ struct pgguard_call {
         enum pgguard_statement statement;
         bool changes;         /* more than a mark: it matters whether a lost one was done */
         bool repeatable;      /* done twice is as done once */
+        bool lacking;         /* its function is not there: the others may be, of an older pawl */
         const char *resource; /* for the sentences; may be NULL */
         uint64_t token;
         int count;

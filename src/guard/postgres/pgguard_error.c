@@ -79,9 +79,12 @@ static int tell_stale(const struct pgguard_call *call, const PGresult *error)
         const char *detail = PQresultErrorField(error, PG_DIAG_MESSAGE_DETAIL);
         const struct visit visit = {call->resource, 0, call->token, call->why};
 
+        uint64_t greatest;
+
         if (detail)
                 detail += strcspn(detail, "0123456789");
-        return guard_stale(&visit, detail ? strtoull(detail, NULL, 10) : 0);
+        greatest = detail ? strtoull(detail, NULL, 10) : 0;
+        return call->statement == PGGUARD_SWAP ? guard_moved(&visit, greatest) : guard_stale(&visit, greatest);
 }
 
 int pgguard_tell_denied(const struct pgguard *postgres, const char *text, struct pawl_why *why)

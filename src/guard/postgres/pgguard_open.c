@@ -7,7 +7,8 @@
 #include "guard/postgres/guard_sql.h"
 #include "pgguard.h"
 
-enum { PAGE = 1000, SCHEMA_MAX = 63 };
+/* A row may have 1 GB, and the server holds it more than once. */
+enum { PAGE = 1000, SCHEMA_MAX = 63, DATA_MAX = 1 << 29 };
 
 /* A byte 1 is the schema. */
 static const char *const texts[PGGUARD_STATEMENTS] = {
@@ -17,6 +18,8 @@ static const char *const texts[PGGUARD_STATEMENTS] = {
         [PGGUARD_FORGET] = "SELECT \1.forget($1, $2)::integer::bigint",
         [PGGUARD_LIST] = "SELECT resource, token FROM \1.guard_list($1, $2, $3::integer)",
         [PGGUARD_PRUNE] = "SELECT \1.prune($1)",
+        [PGGUARD_LOOK] = "SELECT version, data FROM \1.look($1)",
+        [PGGUARD_SWAP] = "SELECT \1.swap($1, $2, $3)",
         [PGGUARD_IS_THERE] = "SELECT \1.guard_version()::bigint",
         [PGGUARD_SETTINGS] = "SELECT pg_is_in_recovery()::text, current_setting('server_version'), "
                              "current_setting('server_version_num'), current_setting('fsync'), "
@@ -27,8 +30,10 @@ static const char *const texts[PGGUARD_STATEMENTS] = {
         /* In the order of guard.sql; what may be missing is told by name. */
         [PGGUARD_RIGHTS] = "SELECT coalesce(string_agg(f.name, ', '), '') FROM (VALUES ('admit', 'text, bigint'), "
                            "('put', 'text, bigint, bytea'), ('get', 'text, bigint'), ('forget', 'text, bigint'), "
-                           "('prune', 'bigint'), ('guard_list', 'text, text, integer')) AS f (name, arguments) "
-                           "WHERE NOT has_function_privilege(format('%I.%I(%s)', $1, f.name, f.arguments), 'EXECUTE')",
+                           "('prune', 'bigint'), ('guard_list', 'text, text, integer'), ('look', 'text'), "
+                           "('swap', 'text, bigint, bytea')) AS f (name, arguments) WHERE NOT "
+                           "has_function_privilege(to_regprocedure(format('%I.%I(%s)', $1, f.name, f.arguments)), "
+                           "'EXECUTE')", /* NULL: an older pawl made the functions, without that one */
 };
 
 /* ---- opening --------------------------------------------------------------------------------------------------------- */
@@ -135,6 +140,11 @@ static void postgres_close(pawl_guard *guard)
 
 /* ---- calls ----------------------------------------------------------------------------------------------------------- */
 
+static int too_large(const struct visit *visit, size_t size)
+{
+        return why_set(visit->why, PAWL_FULL, "%zu bytes are more than PostgreSQL keeps for a resource: 512 MB", size);
+}
+
 static struct pgguard_call call_of(enum pgguard_statement statement, const struct visit *visit, uint64_t *room)
 {
         struct pgguard_call call = {
@@ -166,9 +176,8 @@ static int postgres_put(pawl_guard *guard, const struct visit *visit, const void
         struct pgguard_call call = call_of(PGGUARD_PUT, visit, &token);
         int code;
 
-        if (size > (size_t)1 << 29) /* a row may have 1 GB, and the server holds it more than once */
-                return why_set(visit->why, PAWL_FULL, "%zu bytes are more than PostgreSQL keeps for a resource: 512 MB",
-                               size);
+        if (size > DATA_MAX)
+                return too_large(visit, size);
         call.changes = true;
         pgguard_add_bytes(&call, data, size);
         code = pgguard_run(pgguard_of(guard), &call);
@@ -182,7 +191,7 @@ static int copy_data(const struct visit *visit, const PGresult *result, struct p
         char *bytes;
 
         if (!pgguard_has(result, 0, 1))
-                return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+                return guard_no_data(visit);
         size = (size_t)PQgetlength(result, 0, 1);
         bytes = malloc(size + 1);
         if (!bytes)
@@ -219,6 +228,45 @@ static int postgres_forget(pawl_guard *guard, const struct visit *visit)
         code = pgguard_run(pgguard_of(guard), &call);
         if (code == PAWL_OK && pgguard_number(call.result, 0, 0) == 0)
                 code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        PQclear(call.result);
+        return code;
+}
+
+static int postgres_look(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct pgguard_call call = {
+                .statement = PGGUARD_LOOK, .repeatable = true, .resource = visit->resource, .why = visit->why};
+        int code;
+
+        pgguard_add_text(&call, visit->resource);
+        code = pgguard_run(pgguard_of(guard), &call);
+        if (code == PAWL_OK && !pgguard_has(call.result, 0, 0))
+                code = why_set(visit->why, PAWL_CORRUPT, "the floor of the guard is missing: its only row was deleted");
+        if (code == PAWL_OK) {
+                data->token = pgguard_number(call.result, 0, 0);
+                code = copy_data(visit, call.result, data);
+        }
+        PQclear(call.result);
+        return code;
+}
+
+/* Not repeated: the second would find the version of the first, as if it were another's. */
+static int postgres_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+{
+        uint64_t expected;
+        struct pgguard_call call = {.statement = PGGUARD_SWAP,
+                                    .changes = true,
+                                    .resource = visit->resource,
+                                    .token = visit->token,
+                                    .why = visit->why};
+        int code;
+
+        if (size > DATA_MAX)
+                return too_large(visit, size);
+        pgguard_add_text(&call, visit->resource);
+        pgguard_add_number(&call, guard_expected(visit), &expected);
+        pgguard_add_bytes(&call, data, size);
+        code = pgguard_run(pgguard_of(guard), &call);
         PQclear(call.result);
         return code;
 }
@@ -308,5 +356,7 @@ const struct guard_ops postgres_guard = {
         .list = postgres_list,
         .prune = postgres_prune,
         .examine = pgguard_examine,
+        .look = postgres_look,
+        .swap = postgres_swap,
         .sql = guard_script,
 };

@@ -112,10 +112,11 @@ static enum pgguard_end attempt(struct pgguard *postgres, PGconn *conn, struct p
         } else if (end == PGGUARD_LOST && *code == PAWL_OK) {
                 *code = why_set(call->why, PAWL_UNREACHABLE, "%s: it did not answer in time", postgres->where);
         }
-        if (end == PGGUARD_MISSING) { /* dropped since we looked */
+        if (end == PGGUARD_MISSING) { /* dropped since we looked, or newer than those that are there */
                 atomic_store(&postgres->ready, false);
-                end = tries->prepared ? PGGUARD_REFUSED : PGGUARD_AGAIN;
+                end = tries->prepared || !postgres->may_create ? PGGUARD_REFUSED : PGGUARD_AGAIN;
                 tries->prepared = true;
+                call->lacking = true;
         }
         if (end == PGGUARD_REFUSED && *code == PAWL_OK)
                 *code = pgguard_tell(postgres, call, error);

@@ -130,6 +130,8 @@ enum pgguard_end pgguard_prepare(struct pgguard *postgres, PGconn *conn, struct 
                 *error = NULL;
                 end = PGGUARD_DONE;
         }
+        if (end == PGGUARD_DONE && call->lacking)
+                end = PGGUARD_MISSING;
         if (end == PGGUARD_MISSING && !postgres->may_create) {
                 *code = pgguard_tell(postgres, call, *error);
                 return PGGUARD_REFUSED;

@@ -30,7 +30,7 @@ static int make_keys(const struct redis_guard *guard, const struct visit *visit,
         return PAWL_OK;
 }
 
-/* changes: the guard's line is the fourth key, and its word must be the last argument. */
+/* The keys. changes: the guard's line is the fourth, and its word must be the last argument. */
 static void begin(const struct redis_guard *guard, struct words *words, enum fence_script script,
                   const struct keys *keys, bool changes)
 {
@@ -41,7 +41,6 @@ static void begin(const struct redis_guard *guard, struct words *words, enum fen
         words_text(words, guard->floor_key);
         if (changes)
                 words_text(words, guard->line_key);
-        words_text(words, keys->token);
 }
 
 static int ask(struct redis_guard *guard, const struct visit *visit, struct words *words, struct answer *answer)
@@ -53,6 +52,15 @@ static int ask(struct redis_guard *guard, const struct visit *visit, struct word
                 return code;
         code = line_ask(guard, words, answer, visit->why);
         line_leave(guard);
+        return code;
+}
+
+/* The same where a token is brought. */
+static int ask_with_token(struct redis_guard *guard, const struct visit *visit, struct words *words,
+                          struct answer *answer)
+{
+        int code = ask(guard, visit, words, answer);
+
         return code == PAWL_STALE ? guard_stale(visit, answer->greatest) : code;
 }
 
@@ -72,7 +80,8 @@ static int redis_guard_admit(pawl_guard *opened, const struct visit *visit)
         if (code != PAWL_OK)
                 return code;
         begin(guard, &words, FENCE_ADMIT, &keys, false);
-        code = ask(guard, visit, &words, &answer);
+        words_text(&words, keys.token);
+        code = ask_with_token(guard, visit, &words, &answer);
         if (code == PAWL_OK && answer.reply->type != REDIS_REPLY_STATUS)
                 code = odd_reply(guard, visit);
         freeReplyObject(answer.reply);
@@ -90,9 +99,10 @@ static int redis_guard_put(pawl_guard *opened, const struct visit *visit, const 
         if (code != PAWL_OK)
                 return code;
         begin(guard, &words, FENCE_SET, &keys, true);
+        words_text(&words, keys.token);
         words_add(&words, size ? data : "", size);
         words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
-        code = ask(guard, visit, &words, &answer);
+        code = ask_with_token(guard, visit, &words, &answer);
         if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_STATUS)
                 code = odd_reply(guard, visit);
         freeReplyObject(answer.reply);
@@ -109,8 +119,9 @@ static int read_data(const struct redis_guard *guard, const struct visit *visit,
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_STRING)
                 return odd_reply(guard, visit);
         value = reply->element[0];
+        data->token = strtoull(reply->element[1]->str, NULL, 10);
         if (value->type == REDIS_REPLY_NIL)
-                return why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+                return guard_no_data(visit);
         if (value->type != REDIS_REPLY_STRING)
                 return odd_reply(guard, visit);
         bytes = malloc((size_t)value->len + 1);
@@ -120,13 +131,13 @@ static int read_data(const struct redis_guard *guard, const struct visit *visit,
         bytes[value->len] = '\0';
         data->bytes = bytes;
         data->size = (size_t)value->len;
-        data->token = strtoull(reply->element[1]->str, NULL, 10);
         return PAWL_OK;
 }
 
 static int redis_guard_get(pawl_guard *opened, const struct visit *visit, struct pawl_guard_data *data)
 {
         struct redis_guard *guard = redis_guard_of(opened);
+        struct pawl_guard_data found = {0};
         struct words words;
         struct answer answer;
         struct keys keys;
@@ -135,9 +146,12 @@ static int redis_guard_get(pawl_guard *opened, const struct visit *visit, struct
         if (code != PAWL_OK)
                 return code;
         begin(guard, &words, FENCE_GET, &keys, false);
-        code = ask(guard, visit, &words, &answer);
+        words_text(&words, keys.token);
+        code = ask_with_token(guard, visit, &words, &answer);
         if (code == PAWL_OK)
-                code = read_data(guard, visit, answer.reply, data);
+                code = read_data(guard, visit, answer.reply, &found);
+        if (code == PAWL_OK)
+                *data = found;
         freeReplyObject(answer.reply);
         return code;
 }
@@ -153,12 +167,56 @@ static int redis_guard_forget(pawl_guard *opened, const struct visit *visit)
         if (code != PAWL_OK)
                 return code;
         begin(guard, &words, FENCE_FORGET, &keys, true);
+        words_text(&words, keys.token);
         words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
-        code = ask(guard, visit, &words, &answer);
+        code = ask_with_token(guard, visit, &words, &answer);
         if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_INTEGER)
                 code = odd_reply(guard, visit);
         else if (code == PAWL_OK && !answer.done && answer.reply->integer == 0)
                 code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+static int redis_guard_look(pawl_guard *opened, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        begin(guard, &words, FENCE_LOOK, &keys, false);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_OK)
+                code = read_data(guard, visit, answer.reply, data);
+        freeReplyObject(answer.reply);
+        return code;
+}
+
+static int redis_guard_swap(pawl_guard *opened, const struct visit *visit, const void *data, size_t size)
+{
+        struct redis_guard *guard = redis_guard_of(opened);
+        char expected[24];
+        struct words words;
+        struct answer answer;
+        struct keys keys;
+        int code = make_keys(guard, visit, &keys);
+
+        if (code != PAWL_OK)
+                return code;
+        snprintf(expected, sizeof(expected), "%" PRIu64, guard_expected(visit));
+        begin(guard, &words, FENCE_SWAP, &keys, true);
+        words_text(&words, expected);
+        words_add(&words, size ? data : "", size);
+        words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
+        code = ask(guard, visit, &words, &answer);
+        if (code == PAWL_STALE)
+                code = guard_moved(visit, answer.greatest);
+        if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_STRING)
+                code = odd_reply(guard, visit);
         freeReplyObject(answer.reply);
         return code;
 }
@@ -174,4 +232,6 @@ const struct guard_ops redis_guard = {
         .list = redis_guard_list,
         .prune = redis_guard_prune,
         .examine = redis_guard_examine,
+        .look = redis_guard_look,
+        .swap = redis_guard_swap,
 };

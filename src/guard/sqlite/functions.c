@@ -1,10 +1,12 @@
-/* functions.c - two functions for SQL, as an extension that any SQLite loads:
+/* functions.c - functions for SQL, as an extension that any SQLite loads:
  *
  *     SELECT pawl_admit('orders/42', 34);   the token, or an error; inside the writer's own transaction
  *     SELECT pawl_mark('orders/42');        the greatest token admitted, NULL if none; admits nothing
+ *     SELECT pawl_swap('prices', 7);        8, or an error if the version is not 7; inside the writer's own transaction
+ *     SELECT pawl_version('prices');        the version, 0 if there was never one; changes nothing
  *
- * They do what the view pawl_admit does (schema.sql), in the database that is main, with better sentences. It uses
- * nothing of pawl. */
+ * They do what the views pawl_admit and pawl_swap do (schema.sql), in the database that is main, with better sentences. It
+ * uses nothing of pawl. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -89,28 +91,98 @@ static void explain(sqlite3_context *context, sqlite3 *db, sqlite3_value **value
         refuse(context, sentence);
 }
 
-static void admit(sqlite3_context *context, int count, sqlite3_value **values)
+/* Runs one of the views' INSERTs with both values. */
+static int insert(sqlite3 *db, const char *sql, sqlite3_value **values)
 {
-        sqlite3 *db = sqlite3_context_db_handle(context);
         sqlite3_stmt *statement = NULL;
-        int code;
+        int code = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
 
-        (void)count;
-        code = sqlite3_prepare_v2(db, "INSERT INTO main.pawl_admit(resource, token) VALUES (?1, ?2)", -1, &statement,
-                                  NULL);
         if (code == SQLITE_OK)
                 code = sqlite3_bind_value(statement, 1, values[0]);
         if (code == SQLITE_OK)
                 code = sqlite3_bind_value(statement, 2, values[1]);
         if (code == SQLITE_OK)
                 code = sqlite3_step(statement);
+        sqlite3_finalize(statement); /* the sentence stays with the database */
+        return code;
+}
+
+static void admit(sqlite3_context *context, int count, sqlite3_value **values)
+{
+        sqlite3 *db = sqlite3_context_db_handle(context);
+        int code = insert(db, "INSERT INTO main.pawl_admit(resource, token) VALUES (?1, ?2)", values);
+
+        (void)count;
         if (code == SQLITE_DONE)
                 sqlite3_result_value(context, values[1]);
         else if ((code & 0xff) == SQLITE_CONSTRAINT)
                 explain(context, db, values);
         else
                 pass_on(context, db, code);
-        sqlite3_finalize(statement);
+}
+
+/* The mark, or the floor where there is none. */
+static int look_version(sqlite3 *db, sqlite3_value *resource, sqlite3_int64 *version)
+{
+        return look(db,
+                    "SELECT coalesce((SELECT token FROM main.pawl_mark WHERE resource = ?1), (SELECT token FROM "
+                    "main.pawl_floor))",
+                    resource, version);
+}
+
+/* The trigger has refused: says which version it is. */
+static void explain_swap(sqlite3_context *context, sqlite3 *db, sqlite3_value **values)
+{
+        const char *resource = (const char *)sqlite3_value_text(values[0]);
+        sqlite3_int64 expected = sqlite3_value_int64(values[1]);
+        sqlite3_int64 version = 0;
+        char sentence[SENTENCE_MAX];
+
+        sqlite3_snprintf(sizeof(sentence), sentence, "%s", sqlite3_errmsg(db));
+        if (sqlite3_value_type(values[1]) == SQLITE_INTEGER && expected >= 0 && resource &&
+            look_version(db, values[0], &version) == SQLITE_OK && version != expected)
+                sqlite3_snprintf(sizeof(sentence), sentence,
+                                 "pawl: \"%s\" is not at version %lld but at %lld: another one has changed it since",
+                                 resource, expected, version);
+        refuse(context, sentence);
+}
+
+static void swap(sqlite3_context *context, int count, sqlite3_value **values)
+{
+        sqlite3 *db = sqlite3_context_db_handle(context);
+        int code = insert(db, "INSERT INTO main.pawl_swap(resource, version) VALUES (?1, ?2)", values);
+
+        (void)count;
+        if (code == SQLITE_DONE)
+                sqlite3_result_int64(context, sqlite3_value_int64(values[1]) + 1);
+        else if ((code & 0xff) == SQLITE_CONSTRAINT)
+                explain_swap(context, db, values);
+        else
+                pass_on(context, db, code);
+}
+
+static bool is_resource(sqlite3_context *context, sqlite3_value *value)
+{
+        if (sqlite3_value_type(value) == SQLITE_TEXT)
+                return true;
+        refuse(context, "pawl: a resource is a text of 1 to 255 letters, without control characters");
+        return false;
+}
+
+static void version(sqlite3_context *context, int count, sqlite3_value **values)
+{
+        sqlite3 *db = sqlite3_context_db_handle(context);
+        sqlite3_int64 number;
+        int code;
+
+        (void)count;
+        if (!is_resource(context, values[0]))
+                return;
+        code = look_version(db, values[0], &number);
+        if (code == SQLITE_OK)
+                sqlite3_result_int64(context, number);
+        else
+                pass_on(context, db, code);
 }
 
 static void mark(sqlite3_context *context, int count, sqlite3_value **values)
@@ -120,10 +192,8 @@ static void mark(sqlite3_context *context, int count, sqlite3_value **values)
         int code;
 
         (void)count;
-        if (sqlite3_value_type(values[0]) != SQLITE_TEXT) {
-                refuse(context, "pawl: a resource is a text of 1 to 255 letters, without control characters");
+        if (!is_resource(context, values[0]))
                 return;
-        }
         code = look_mark(db, values[0], &token);
         if (code != SQLITE_OK)
                 pass_on(context, db, code);
@@ -147,5 +217,9 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *db, c
         code = sqlite3_create_function_v2(db, "pawl_admit", 2, flags, NULL, admit, NULL, NULL, NULL);
         if (code == SQLITE_OK)
                 code = sqlite3_create_function_v2(db, "pawl_mark", 1, flags, NULL, mark, NULL, NULL, NULL);
+        if (code == SQLITE_OK)
+                code = sqlite3_create_function_v2(db, "pawl_swap", 2, flags, NULL, swap, NULL, NULL, NULL);
+        if (code == SQLITE_OK)
+                code = sqlite3_create_function_v2(db, "pawl_version", 1, flags, NULL, version, NULL, NULL, NULL);
         return code;
 }

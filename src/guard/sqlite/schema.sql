@@ -4,6 +4,12 @@
 --      INSERT INTO pawl_admit(resource, token) VALUES ('orders/42', 34);
 --
 -- inside a transaction admits a token, or fails; the marks are read in pawl_admit too.
+--
+--      INSERT INTO pawl_swap(resource, version) VALUES ('prices', 7);
+--
+-- is for resources that have a version instead of a lock: it fails unless the version is 7, and makes it 8. SELECT version FROM
+-- pawl_swap WHERE resource = 'prices' reads it, beside the data, in the transaction that reads them; no row is version
+-- (SELECT token FROM pawl_floor). A resource is used one way or the other, not both.
 
 -- The marks. Written through pawl_admit alone: a mark that is removed or lowered lets old tokens pass.
 CREATE TABLE IF NOT EXISTS pawl_mark(
@@ -45,4 +51,16 @@ BEGIN
         UPDATE pawl_mark SET token = NEW.token WHERE resource = NEW.resource;
         INSERT INTO pawl_mark(resource, token)
         SELECT NEW.resource, NEW.token WHERE NOT EXISTS (SELECT 1 FROM pawl_mark WHERE resource = NEW.resource);
+END;
+
+CREATE VIEW IF NOT EXISTS pawl_swap(resource, version) AS SELECT resource, token FROM pawl_mark;
+
+CREATE TRIGGER IF NOT EXISTS pawl_swap_version INSTEAD OF INSERT ON pawl_swap
+BEGIN
+        SELECT RAISE(ABORT, 'pawl: a version is an integer >= 0 and < 2^63 - 1')
+        WHERE typeof(NEW.version) <> 'integer' OR NEW.version < 0 OR NEW.version = 9223372036854775807;
+        SELECT RAISE(ABORT, 'pawl: stale version: it is another by now; read it again')
+        WHERE (NEW.version = coalesce((SELECT token FROM pawl_mark WHERE resource = NEW.resource),
+                                      (SELECT token FROM pawl_floor))) IS NOT 1;
+        INSERT INTO pawl_admit(resource, token) VALUES (NEW.resource, NEW.version + 1);
 END;

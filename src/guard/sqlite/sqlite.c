@@ -51,6 +51,12 @@ static int read_look(struct sqlite *sqlite, sqlite3_stmt *statement, const struc
         return PAWL_OK;
 }
 
+static int no_floor(const struct sqlite *sqlite, const struct visit *visit)
+{
+        return why_set(visit->why, PAWL_CORRUPT,
+                       "the floor of the guard in %s is missing: which tokens it refuses is unknown", sqlite->path);
+}
+
 /* The greatest token, 0 if none; and the floor. */
 static int look(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark, uint64_t *floor)
 {
@@ -64,35 +70,10 @@ static int look(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark
         if (code == SQLITE_ROW)
                 code = read_look(sqlite, statement, visit, mark, floor);
         else if (code == SQLITE_DONE)
-                code = why_set(visit->why, PAWL_CORRUPT,
-                               "the floor of the guard in %s is missing: which tokens it refuses is unknown",
-                               sqlite->path);
+                code = no_floor(sqlite, visit);
         else
                 code = sqlite_fail(sqlite, code, visit->why);
         sqlite3_reset(statement);
-        return code;
-}
-
-/* Begins a transaction, and refuses a stale token. With PAWL_OK the mutex is held. */
-static int enter(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark)
-{
-        uint64_t floor = 0;
-        int code = lock(sqlite, visit->why);
-
-        if (code != PAWL_OK)
-                return code;
-        code = sqlite_begin(sqlite, visit->why);
-        if (code == PAWL_OK) {
-                code = look(sqlite, visit, mark, &floor);
-                if (code == PAWL_OK && visit->token < *mark)
-                        code = guard_stale(visit, *mark);
-                else if (code == PAWL_OK && *mark == 0 && visit->token < floor)
-                        code = guard_below_floor(visit, floor);
-                if (code != PAWL_OK)
-                        code = sqlite_end(sqlite, code, visit->why);
-        }
-        if (code != PAWL_OK)
-                pthread_mutex_unlock(&sqlite->mutex);
         return code;
 }
 
@@ -101,6 +82,37 @@ static int leave(struct sqlite *sqlite, int code, struct pawl_why *why)
         code = sqlite_end(sqlite, code, why);
         pthread_mutex_unlock(&sqlite->mutex);
         return code;
+}
+
+/* Begins a transaction, and looks. With PAWL_OK the mutex is held. */
+static int begin(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark, uint64_t *floor)
+{
+        int code = lock(sqlite, visit->why);
+
+        if (code != PAWL_OK)
+                return code;
+        code = sqlite_begin(sqlite, visit->why);
+        if (code != PAWL_OK) {
+                pthread_mutex_unlock(&sqlite->mutex);
+                return code;
+        }
+        code = look(sqlite, visit, mark, floor);
+        return code == PAWL_OK ? PAWL_OK : leave(sqlite, code, visit->why);
+}
+
+/* ... and refuses a stale token. */
+static int enter(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark)
+{
+        uint64_t floor;
+        int code = begin(sqlite, visit, mark, &floor);
+
+        if (code != PAWL_OK)
+                return code;
+        if (visit->token < *mark)
+                code = guard_stale(visit, *mark);
+        else if (*mark == 0 && visit->token < floor)
+                code = guard_below_floor(visit, floor);
+        return code == PAWL_OK ? PAWL_OK : leave(sqlite, code, visit->why);
 }
 
 /* A statement about the resource alone. */
@@ -171,11 +183,11 @@ static int sqlite_put(pawl_guard *guard, const struct visit *visit, const void *
         return leave(sqlite_of(guard), code, visit->why);
 }
 
-static int copy_data(struct sqlite *sqlite, sqlite3_stmt *statement, const struct visit *visit,
+static int copy_data(struct sqlite *sqlite, sqlite3_stmt *statement, int column, const struct visit *visit,
                      struct pawl_guard_data *data)
 {
-        const void *blob = sqlite3_column_blob(statement, 0);
-        size_t size = (size_t)sqlite3_column_bytes(statement, 0);
+        const void *blob = sqlite3_column_blob(statement, column);
+        size_t size = (size_t)sqlite3_column_bytes(statement, column);
         char *bytes;
 
         if (!blob && sqlite3_errcode(sqlite->db) == SQLITE_NOMEM)
@@ -202,9 +214,9 @@ static int read_data(struct sqlite *sqlite, const struct visit *visit, struct pa
         sqlite3_bind_text(statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW)
-                code = copy_data(sqlite, statement, visit, data);
+                code = copy_data(sqlite, statement, 0, visit, data);
         else if (code == SQLITE_DONE)
-                code = why_set(visit->why, PAWL_NOT_FOUND, "there are no data for \"%s\" yet", visit->resource);
+                code = guard_no_data(visit);
         else
                 code = sqlite_fail(sqlite, code, visit->why);
         sqlite3_reset(statement);
@@ -242,6 +254,63 @@ static int sqlite_forget(pawl_guard *guard, const struct visit *visit)
                 code = run_on(sqlite, QUERY_FORGET, visit);
         else
                 code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        return leave(sqlite, code, visit->why);
+}
+
+/* ---- versions --------------------------------------------------------------------------------------------------- */
+
+/* The mark, the floor and the data, in one statement: it sees one moment. */
+static int read_version(struct sqlite *sqlite, const struct visit *visit, struct pawl_guard_data *data)
+{
+        sqlite3_stmt *statement;
+        uint64_t floor = 0;
+        int code = sqlite_prepare(sqlite, QUERY_READ, &statement, visit->why);
+
+        if (code != PAWL_OK)
+                return code;
+        sqlite3_bind_text(statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW) {
+                code = read_look(sqlite, statement, visit, &data->token, &floor);
+                data->token = data->token > 0 ? data->token : floor;
+                if (code == PAWL_OK && sqlite3_column_type(statement, 3) == SQLITE_NULL)
+                        code = guard_no_data(visit);
+                else if (code == PAWL_OK)
+                        code = copy_data(sqlite, statement, 3, visit, data);
+        } else
+                code = code == SQLITE_DONE ? no_floor(sqlite, visit) : sqlite_fail(sqlite, code, visit->why);
+        sqlite3_reset(statement);
+        return code;
+}
+
+static int sqlite_look(pawl_guard *guard, const struct visit *visit, struct pawl_guard_data *data)
+{
+        struct sqlite *sqlite = sqlite_of(guard);
+        bool found = false;
+        int code = lock(sqlite, visit->why);
+
+        if (code != PAWL_OK)
+                return code;
+        code = sqlite_look_for_tables(sqlite, &found, NULL, visit->why); /* none are made to be looked at */
+        if (code == PAWL_OK)
+                code = found ? read_version(sqlite, visit, data) : guard_no_data(visit);
+        pthread_mutex_unlock(&sqlite->mutex);
+        return code;
+}
+
+static int sqlite_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+{
+        struct sqlite *sqlite = sqlite_of(guard);
+        uint64_t mark, floor;
+        int code = begin(sqlite, visit, &mark, &floor);
+
+        if (code != PAWL_OK)
+                return code;
+        if (mark == 0)
+                mark = floor;
+        code = mark == guard_expected(visit) ? raise_mark(sqlite, visit, mark) : guard_moved(visit, mark);
+        if (code == PAWL_OK)
+                code = write_data(sqlite, visit, data, size);
         return leave(sqlite, code, visit->why);
 }
 
@@ -294,7 +363,7 @@ static int next_page(struct sqlite *sqlite, struct page *page, struct pawl_why *
         if (code != PAWL_OK)
                 return code;
         page->count = 0;
-        code = sqlite_look_for_tables(sqlite, &found, why); /* none are made to be listed */
+        code = sqlite_look_for_tables(sqlite, &found, NULL, why); /* none are made to be listed */
         if (code == PAWL_OK && found)
                 code = read_page(sqlite, page, why);
         pthread_mutex_unlock(&sqlite->mutex);
@@ -361,18 +430,11 @@ static int sqlite_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why,
         struct sqlite *sqlite = sqlite_of(guard);
         const struct visit visit = {"the floor", strlen("the floor"), floor, why};
         uint64_t unused, known;
-        int code = lock(sqlite, why);
+        int code = begin(sqlite, &visit, &unused, &known); /* is it there, and of our version? */
 
         if (code != PAWL_OK)
                 return code;
-        code = sqlite_begin(sqlite, why);
-        if (code != PAWL_OK) {
-                pthread_mutex_unlock(&sqlite->mutex);
-                return code;
-        }
-        code = look(sqlite, &visit, &unused, &known); /* is it there, and of our version? */
-        if (code == PAWL_OK)
-                code = run_with_floor(sqlite, QUERY_FLOOR, floor, why);
+        code = run_with_floor(sqlite, QUERY_FLOOR, floor, why);
         if (code == PAWL_OK)
                 code = run_with_floor(sqlite, QUERY_PRUNE, floor, why);
         if (code == PAWL_OK)
@@ -456,4 +518,6 @@ const struct guard_ops sqlite_guard = {
         .list = sqlite_list,
         .prune = sqlite_prune,
         .examine = sqlite_examine,
+        .look = sqlite_look,
+        .swap = sqlite_swap,
 };

@@ -15,8 +15,9 @@ enum query {
         QUERY_BEGIN,
         QUERY_COMMIT,
         QUERY_ROLLBACK,
-        QUERY_OBJECTS, /* how many of ours there are */
-        QUERY_LOOK,    /* the mark, the floor, the version */
+        QUERY_OBJECTS, /* how many of ours there are, and how many of those that came later */
+        QUERY_LOOK,    /* the mark, the floor, the layout's version */
+        QUERY_READ,    /* the same, and the data */
         QUERY_RAISE,   /* the mark */
         QUERY_PUT,
         QUERY_GET,
@@ -60,8 +61,8 @@ int sqlite_fail(struct sqlite *sqlite, int code, struct pawl_why *why);
 int sqlite_prepare(struct sqlite *sqlite, enum query query, sqlite3_stmt **statement, struct pawl_why *why);
 /* Steps to the end, with the values that were bound, and resets; PAWL_OK or why not. */
 int sqlite_finish(struct sqlite *sqlite, sqlite3_stmt *statement, struct pawl_why *why);
-/* Have we our tables? Some of them, but not all: PAWL_CORRUPT. */
-int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, struct pawl_why *why);
+/* Have we our tables? Some of them, but not all: PAWL_CORRUPT. *whole, which may be NULL: and what came later, too. */
+int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, bool *whole, struct pawl_why *why);
 /* A transaction that may write, in a database with our tables. */
 int sqlite_begin(struct sqlite *sqlite, struct pawl_why *why);
 /* PAWL_OK is committed, and on the disk; anything else is rolled back. Returns code, or why the commit failed. */

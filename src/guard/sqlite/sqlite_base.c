@@ -14,14 +14,20 @@
 /* What belongs to us in a database. */
 #define OUR_NAMES "('pawl_mark', 'pawl_floor', 'pawl_data', 'pawl_admit', 'pawl_admit_token')"
 enum { OUR_OBJECTS = 5 };
+/* Without a state of their own, and made anew where an older pawl made the rest. */
+#define OUR_LATER_NAMES "('pawl_swap', 'pawl_swap_version')"
+enum { OUR_LATER_OBJECTS = 2 };
 
 static const char *const queries[QUERIES] = {
         [QUERY_BEGIN] = "BEGIN IMMEDIATE",
         [QUERY_COMMIT] = "COMMIT",
         [QUERY_ROLLBACK] = "ROLLBACK",
-        [QUERY_OBJECTS] = "SELECT count(*) FROM main.sqlite_master WHERE name IN " OUR_NAMES,
+        [QUERY_OBJECTS] = "SELECT count(*) FILTER (WHERE name IN " OUR_NAMES
+                          "), count(*) FILTER (WHERE name IN " OUR_LATER_NAMES ") FROM main.sqlite_master",
         [QUERY_LOOK] = "SELECT (SELECT token FROM main.pawl_mark WHERE resource = ?1), token, version FROM "
                        "main.pawl_floor",
+        [QUERY_READ] = "SELECT (SELECT token FROM main.pawl_mark WHERE resource = ?1), token, version, "
+                       "(SELECT data FROM main.pawl_data WHERE resource = ?1) FROM main.pawl_floor",
         [QUERY_RAISE] = "INSERT INTO main.pawl_mark(resource, token) VALUES (?1, ?2) "
                         "ON CONFLICT (resource) DO UPDATE SET token = excluded.token",
         [QUERY_PUT] = "INSERT INTO main.pawl_data(resource, data) VALUES (?1, ?2) "
@@ -214,11 +220,11 @@ void sqlite_disconnect(struct sqlite *sqlite)
 
 /* ---- transactions ------------------------------------------------------------------------------------------------ */
 
-int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, struct pawl_why *why)
+int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, bool *whole, struct pawl_why *why)
 {
         sqlite3_stmt *statement;
         int code = sqlite_prepare(sqlite, QUERY_OBJECTS, &statement, why);
-        int count;
+        int count, later;
 
         if (code != PAWL_OK)
                 return code;
@@ -229,6 +235,7 @@ int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, struct pawl_why *
                 return code;
         }
         count = sqlite3_column_int(statement, 0);
+        later = sqlite3_column_int(statement, 1);
         code = sqlite_finish(sqlite, statement, why);
         if (code == PAWL_OK && count != 0 && count != OUR_OBJECTS)
                 return why_set(
@@ -237,16 +244,18 @@ int sqlite_look_for_tables(struct sqlite *sqlite, bool *found, struct pawl_why *
                         "it admitted is unknown; restore it",
                         sqlite->path, count, OUR_OBJECTS);
         *found = count == OUR_OBJECTS;
+        if (whole)
+                *whole = *found && later == OUR_LATER_OBJECTS;
         return code;
 }
 
 /* Within the transaction: another process may be at it too. */
 static int make_tables(struct sqlite *sqlite, struct pawl_why *why)
 {
-        bool found = false;
-        int code = sqlite_look_for_tables(sqlite, &found, why);
+        bool found, whole = false;
+        int code = sqlite_look_for_tables(sqlite, &found, &whole, why);
 
-        if (code == PAWL_OK && !found)
+        if (code == PAWL_OK && !whole)
                 code = run_text(sqlite, schema_text, why);
         return code;
 }

@@ -161,7 +161,7 @@ static void examine_marks(struct examination *examination)
         bool found = false;
         struct pawl_why why;
 
-        if (sqlite_look_for_tables(examination->sqlite, &found, &why) != PAWL_OK) {
+        if (sqlite_look_for_tables(examination->sqlite, &found, NULL, &why) != PAWL_OK) {
                 tell(examination, PAWL_DANGER, why.text, "restore it from a backup");
                 return;
         }

@@ -33,7 +33,7 @@ local function read_token(key)
 end
 
 -- A mistaken mark would guard nothing.
-local function check(keys, token)
+local function check_keys(keys)
         if #keys < 3 then
                 return redis.error_reply('INVALID there must be three keys: KEY pawl:mark:KEY pawl:floor:PREFIX')
         end
@@ -44,6 +44,13 @@ local function check(keys, token)
                 string.sub(keys[1], 1, #keys[3] - 11) ~= string.sub(keys[3], 12) then
                 return redis.error_reply('INVALID the third key must be pawl:floor:PREFIX, and KEY must begin with PREFIX')
         end
+end
+
+local function check(keys, token)
+        local wrong = check_keys(keys)
+        if wrong then
+                return wrong
+        end
         if not is_token(token) then
                 return redis.error_reply('INVALID the token must be a number > 0 and < 2^63')
         end
@@ -51,6 +58,33 @@ end
 
 local function stale(greatest)
         return redis.error_reply('STALE greatest is ' .. greatest)
+end
+
+-- What the version of a resource is: its mark, the floor where there is none, "0" without either; or nil and the error.
+local function read_version(keys)
+        local wrong = check_keys(keys)
+        if wrong then
+                return nil, wrong
+        end
+        for i = 2, 3 do
+                local text, damaged = read_token(keys[i])
+                if damaged then
+                        return nil, damaged
+                end
+                if text then
+                        return text
+                end
+        end
+        return '0'
+end
+
+-- One more, in decimal text.
+local function next_version(text)
+        local head, digit, nines = string.match(text, '^(%d-)([0-8])(9*)$')
+        if not digit then
+                return '1' .. string.rep('0', #text)
+        end
+        return head .. tostring(tonumber(digit) + 1) .. string.rep('0', #nines)
 end
 
 -- The greatest token until now, false if none; or nil and the error. Changes nothing.
