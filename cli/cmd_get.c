@@ -1,39 +1,64 @@
-/* cmd_get.c - `pawl get`: a fenced read. Reads carry the token too: else an older holder may still write after us. */
+/* cmd_get.c - `pawl get`: a fenced read. Reads carry the token too: else an older holder may still write after us. Without a
+ * token it is a look, which admits nothing: for who only reads, and for resources that have a version instead of a lock. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "store.h"
 
+static bool with_version;
+
+static const struct option options[] = {
+        STORE_OPTION,
+        {'V', "with-version", NULL, "without TOKEN: print the version first, in a line of its own", option_flag,
+         &with_version},
+        {0},
+};
+
+/* Prints what was found. */
+static int print(const char *resource, int code, const struct pawl_guard_data *data, const struct pawl_why *why)
+{
+        if (code != PAWL_OK && code != PAWL_NOT_FOUND)
+                return fail(code, why);
+        if (with_version)
+                printf("%" PRIu64 "\n", data->token);
+        if (code == PAWL_NOT_FOUND) {
+                warn("there are no data in '%s' yet", resource);
+                return EXIT_CONFLICT;
+        }
+        fwrite(data->bytes, 1, data->size, stdout);
+        return EXIT_DONE;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         struct pawl_why why = {0};
-        struct pawl_guard_data data;
+        struct pawl_guard_data data = {0};
         pawl_guard *guard;
         uint64_t token;
         int code, status;
 
-        if (!options_read(command, store_options, &argc, &argv, &status) ||
-            !arguments_count(command, argc, 2, 2, &status) || !store_open(command, argv[1], &guard, &token, &status))
+        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 1, 2, &status))
                 return status;
-        code = pawl_guard_get(guard, argv[0], token, &why, &data);
+        if (with_version && argc == 2)
+                return usage_error(command, "-V goes without TOKEN: a resource has a lock or a version, not both");
+        if (!store_open(command, argc == 2 ? argv[1] : NULL, &guard, &token, &status))
+                return status;
+        code = argc == 2 ? pawl_guard_get(guard, argv[0], token, &why, &data)
+                         : pawl_guard_look(guard, argv[0], &why, &data);
         pawl_guard_close(guard);
-        if (code == PAWL_NOT_FOUND) {
-                warn("there are no data in '%s' yet", argv[0]);
-                return EXIT_CONFLICT;
-        }
-        if (code != PAWL_OK)
-                return fail(code, &why);
-        fwrite(data.bytes, 1, data.size, stdout);
+        status = print(argv[0], code, &data, &why);
         free(data.bytes);
-        return EXIT_DONE;
+        return status;
 }
 
 const struct command cmd_get = {
         .name = "get",
-        .arguments = "--store STORE RESOURCE TOKEN > DATA",
+        .arguments = "--store STORE [-V] RESOURCE [TOKEN] > DATA",
         .summary = "print RESOURCE, unless TOKEN is stale",
         .details = "From then on every smaller token is refused: nobody who held the lock before can change what was "
-                   "read.\n" STORE_DETAILS
-                   "Status: 0; 1 admitted, but there are no data yet; 124 the token is stale; 125 pawl failed.",
+                   "read.\nWithout TOKEN it only reads; with -V also the version, for `pawl put "
+                   "--if-version`.\n" STORE_DETAILS
+                   "Status: 0; 1 there are no data yet; 124 the token is stale; 125 pawl failed.",
         .flags = 0,
         .run = run,
 };

@@ -8,25 +8,43 @@
 
 static const char *store;
 
-const struct option store_options[] = {
-        {0, "store", "STORE", "where the guard is, such as file:DIR; else $PAWL_STORE", option_text, &store},
-        {0},
-};
+const struct option store_options[] = {STORE_OPTION, {0}};
+
+bool option_store(const struct option *option, const char *text)
+{
+        (void)option;
+        store = text;
+        return true;
+}
 
 bool store_named(void)
 {
         return store;
 }
 
-static bool read_token(const char *text, uint64_t *token)
+/* Decimal, up to 2^63 - 1. */
+static bool read_number(const char *text, uint64_t *number)
 {
         char *end;
 
         errno = 0;
-        *token = strtoull(text, &end, 10);
-        if (*text >= '0' && *text <= '9' && !*end && !errno && *token > 0 && *token <= INT64_MAX)
+        *number = strtoull(text, &end, 10);
+        return *text >= '0' && *text <= '9' && !*end && !errno && *number <= INT64_MAX;
+}
+
+static bool read_token(const char *text, uint64_t *token)
+{
+        if (read_number(text, token) && *token > 0)
                 return true;
         say("a token is a number from 1 to 2^63 - 1, such as $PAWL_TOKEN, not '%s'", text);
+        return false;
+}
+
+bool store_version(const char *text, uint64_t *version)
+{
+        if (read_number(text, version) && *version < INT64_MAX)
+                return true;
+        say("a version is a number from 0 to 2^63 - 2, as 'pawl get -V' prints it, not '%s'", text);
         return false;
 }
 

@@ -6,8 +6,13 @@
 
 #include "cli.h"
 
-/* --store STORE: read by store_options, used by store_open. */
+/* --store STORE: read by store_options, or by those of a command that has more, used by store_open. */
 extern const struct option store_options[];
+bool option_store(const struct option *, const char *text);
+#define STORE_OPTION                                                                                                   \
+        {                                                                                                              \
+                0, "store", "STORE", "where the guard is, such as file:DIR; else $PAWL_STORE", option_store, NULL      \
+        }
 
 /* --store was there; $PAWL_STORE alone does not count. */
 bool store_named(void);
@@ -17,5 +22,8 @@ bool store_named(void);
 
 /* Opens the guard, and reads TOKEN if token_text is not NULL. False: says why, and *status is the command's. */
 bool store_open(const struct command *, const char *token_text, pawl_guard **guard, uint64_t *token, int *status);
+
+/* Reads VERSION, which may be 0. False: says why. */
+bool store_version(const char *text, uint64_t *version);
 
 #endif
