@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <pawl/version.h>
+
 #include "guard/guard.h"
 #include "inject.h"
 #include "tap.h"
@@ -98,6 +100,35 @@ static int visit(pawl_guard *guard)
         return code == PAWL_STALE ? PAWL_OK : code;
 }
 
+static int change(struct pawl_change *tried, void *arg)
+{
+        (void)arg;
+        return pawl_change_to(tried, "changed", 7);
+}
+
+/* Of a resource that has a version. */
+static int update(pawl_guard *guard)
+{
+        struct pawl_guard_data data = {0};
+        uint64_t version = 0;
+        int code;
+
+        part = "update";
+        code = pawl_update(guard, "versioned", change, NULL, PAWL_UPDATE(.why = &why), &version);
+        if (code != PAWL_OK)
+                return code;
+        part = "look";
+        code = pawl_guard_look(guard, "versioned", &why, &data);
+        if (code != PAWL_OK)
+                return code;
+        CHECK_STR(data.bytes, "changed");
+        CHECK_UINT(data.token, version);
+        free(data.bytes);
+        part = "a stale swap";
+        code = pawl_guard_swap(guard, "versioned", version - 1, "late", 4, &why, NULL);
+        return code == PAWL_STALE ? PAWL_OK : code;
+}
+
 static int look_after(pawl_guard *guard)
 {
         int code;
@@ -131,6 +162,8 @@ static int play(void)
         code = open_guard(&guard);
         if (code == PAWL_OK)
                 code = visit(guard);
+        if (code == PAWL_OK)
+                code = update(guard);
         if (code == PAWL_OK)
                 code = look_after(guard);
         pawl_guard_close(guard);

@@ -26,6 +26,26 @@ static void check_value(const char *text)
         MUST(strcmp(again, name) == 0 && token_again == token);
 }
 
+/* The same for versions; and what is a token is a version too. */
+static void check_version(const char *text)
+{
+        char name[PAWL_NAME_MAX + 1], again[PAWL_NAME_MAX + 1];
+        char value[PAWL_FENCE_MAX + 1];
+        struct pawl_why why = {0};
+        uint64_t version = 0, version_again = 0;
+        int code = pawl_expect_read(text, name, &version, &why);
+
+        if (code != PAWL_OK) {
+                MUST(code == PAWL_INVALID && why.code == code && why.text[0] && version == 0);
+                MUST(pawl_fence_read(text, again, &version_again, NULL) == PAWL_INVALID);
+                return;
+        }
+        MUST(version <= INT64_MAX && strpbrk(text, "\r\n,;") == NULL);
+        MUST(pawl_expect_write(name, version, value, sizeof(value)) == PAWL_OK);
+        MUST(pawl_expect_read(value, again, &version_again, NULL) == PAWL_OK);
+        MUST(strcmp(again, name) == 0 && version_again == version);
+}
+
 static void check_name(const char *name, uint64_t token)
 {
         char value[PAWL_FENCE_MAX + 1];
@@ -46,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         MUST(text != NULL);
         check_value(text);
+        check_version(text);
         check_name(text, size + 1);
         free(text);
         return 0;

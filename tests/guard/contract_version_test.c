@@ -7,6 +7,12 @@
 
 #include "store.h"
 
+static pawl_guard *open_versions(void)
+{
+        needs("versions");
+        return open_store();
+}
+
 static int swap(pawl_guard *guard, const char *resource, uint64_t expected, const char *text)
 {
         return pawl_guard_swap(guard, resource, expected, text, strlen(text), &why, NULL);
@@ -42,7 +48,7 @@ static void check_nothing(pawl_guard *guard, const char *resource, uint64_t vers
 
 TEST(every_swap_raises_the_version_by_one)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         uint64_t version = 0;
 
         check_nothing(guard, "r", 0);
@@ -60,7 +66,7 @@ TEST(every_swap_raises_the_version_by_one)
 
 TEST(a_swap_of_another_version_is_refused_and_changes_nothing)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         uint64_t version = 77;
 
         CHECK_INT(swap(guard, "r", 1, "from nothing"), PAWL_STALE);
@@ -81,7 +87,7 @@ TEST(a_swap_of_another_version_is_refused_and_changes_nothing)
 
 TEST(a_look_admits_nothing_and_tells_what_was_admitted)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
 
         check_nothing(guard, "r", 0);
         check_nothing(guard, "r", 0);
@@ -105,7 +111,7 @@ TEST(the_greatest_versions_are_told_apart)
                                          UINT64_C(9007199254740993),
                                          UINT64_C(999999999999999999),
                                          INT64_MAX - 1};
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
 
         for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
                 CHECK_INT(put(guard, "r", steps[i], "x"), PAWL_OK);
@@ -123,7 +129,7 @@ TEST(the_greatest_versions_are_told_apart)
 TEST(swapped_bytes_may_be_of_any_kind)
 {
         static const char bytes[] = "\0\1\r\n\xff'\"\\%s\0";
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         struct pawl_guard_data data = {0};
         uint64_t version = 0;
 
@@ -142,7 +148,7 @@ TEST(swapped_bytes_may_be_of_any_kind)
 
 TEST(wrong_arguments_of_look_and_swap_are_answered_and_change_nothing)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         struct pawl_guard_data data = {.size = 99};
 
         CHECK_INT(swap(guard, "r", 0, "one"), PAWL_OK);
@@ -163,7 +169,7 @@ TEST(wrong_arguments_of_look_and_swap_are_answered_and_change_nothing)
 
 TEST(what_was_pruned_does_not_begin_anew)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
 
         needs("prune");
         CHECK_INT(swap(guard, "r", 0, "one"), PAWL_OK);
@@ -191,11 +197,11 @@ TEST(versions_outlive_the_guard_that_was_closed)
         pawl_guard *guard, *other;
 
         needs_persistence();
-        guard = open_store();
+        guard = open_versions();
         CHECK_INT(swap(guard, "r", 0, "one"), PAWL_OK);
         pawl_guard_close(guard);
-        guard = open_store();
-        other = open_store();
+        guard = open_versions();
+        other = open_versions();
         check_look(guard, "r", "one", 1);
         CHECK_INT(swap(other, "r", 1, "two"), PAWL_OK);
         CHECK_INT(swap(guard, "r", 1, "too late"), PAWL_STALE);
@@ -230,7 +236,7 @@ static int write_twice(struct pawl_change *change, void *arg)
 
 TEST(the_function_of_an_update_decides)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         uint64_t version = 77;
         unsigned calls = 0;
 
@@ -267,7 +273,7 @@ static int be_late(struct pawl_change *change, void *arg)
 
 TEST(an_update_is_tried_again_while_others_are_faster)
 {
-        struct rival rival = {.guard = open_store(), .times = 3};
+        struct rival rival = {.guard = open_versions(), .times = 3};
         uint64_t version = 0;
 
         CHECK_INT(pawl_update(rival.guard, "r", be_late, &rival, PAWL_UPDATE(.why = &why, .wait_ms = 60000), &version),
@@ -415,7 +421,7 @@ static void check_counted(pawl_guard *guard)
 
 TEST_WITHIN(300, changes_by_many_threads_lose_nothing)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
 
         run_threads(guard, run_updates);
         check_counted(guard);
@@ -427,13 +433,14 @@ TEST_WITHIN(300, changes_by_many_processes_lose_nothing)
         pawl_guard *guard;
         int children[WORKERS];
 
+        needs("versions");
         needs_persistence();
         store_url(); /* the same for all */
         share();
         for (unsigned i = 0; i < WORKERS; i++) {
                 children[i] = fork();
                 if (children[i] == 0) {
-                        struct worker worker = {.guard = open_store(), .all = WORKERS, .seed = i, .first = true};
+                        struct worker worker = {.guard = open_versions(), .all = WORKERS, .seed = i, .first = true};
 
                         run_updates(&worker);
                         pawl_guard_close(worker.guard);
@@ -442,7 +449,7 @@ TEST_WITHIN(300, changes_by_many_processes_lose_nothing)
         }
         for (int i = 0; i < WORKERS; i++)
                 check_child(children[i]);
-        guard = open_store();
+        guard = open_versions();
         check_counted(guard);
         pawl_guard_close(guard);
 }
@@ -450,7 +457,7 @@ TEST_WITHIN(300, changes_by_many_processes_lose_nothing)
 /* Were it not for the version: this is what the two above would see. */
 TEST_WITHIN(300, without_the_version_changes_are_lost)
 {
-        pawl_guard *guard = open_store();
+        pawl_guard *guard = open_versions();
         uint64_t version;
 
         run_threads(guard, run_careless);

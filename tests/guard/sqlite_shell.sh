@@ -74,6 +74,39 @@ ok "what is rolled back" sql \
 is "takes its mark along with its writes" "$(sql "SELECT x, token FROM plain, pawl_admit WHERE resource = 'r'")" "new|20"
 ok "so a lower one passes" admit "'r'" 80
 
+# ---- versions ------------------------------------------------------------------------------------------------------------
+
+swap() {
+        sql "INSERT INTO pawl_swap(resource, version) VALUES ($1, $2)"
+}
+version() {
+        sql "SELECT version FROM pawl_swap WHERE resource = $1"
+}
+ok "what was never there is at version 0" swap "'v'" 0
+ok "and goes on by one" swap "'v'" 1
+is "the view shows it" "$(version "'v'")" 2
+for number in 0 1 3 9223372036854775806; do
+        not_ok "another version is refused: $number" swap "'v'" $number
+        like "with a sentence: $number" "$errors" "*pawl: stale version*"
+done
+for number in -1 NULL "'2'" 2.0 "x'02'" 9223372036854775807 9223372036854775808; do
+        not_ok "$number is no version" swap "'v'" "$number"
+done
+for resource in NULL "''" 7 "'a' || char(10)"; do
+        not_ok "$resource is no resource of a version" swap "$resource" 0
+done
+for conflict in ABORT FAIL IGNORE REPLACE ROLLBACK; do
+        not_ok "OR $conflict lets no other version pass" sql "INSERT OR $conflict INTO pawl_swap VALUES ('v', 1)"
+done
+not_ok "a stale version stops the transaction" sql \
+        "BEGIN IMMEDIATE; UPDATE plain SET x = 'late'; INSERT INTO pawl_swap VALUES ('v', 1); COMMIT"
+is "and its writes" "$(sql "SELECT x FROM plain") $(version "'v'")" "new 2"
+ok "pawl goes on from it" sh -c "printf three | '$pawl' put --store 'sqlite:$db' --if-version 2 v"
+status 124 "and refuses what SQL has overtaken" sh -c "printf late | '$pawl' put --store 'sqlite:$db' --if-version 2 v"
+is "one read has both" "$("$pawl" get -V --store "sqlite:$db" v)" "3
+three"
+sql "DELETE FROM pawl_mark WHERE resource = 'v'; DELETE FROM pawl_data WHERE resource = 'v'"
+
 # ---- with the command ----------------------------------------------------------------------------------------------------
 
 status 124 "pawl refuses what is older than a mark of SQL" "$pawl" fence --store "sqlite:$db" r 79 true
@@ -128,9 +161,21 @@ not_ok "a stale token stops the transaction" with \
 is "and its writes" "$(sql "SELECT x FROM plain")" new
 ok "a rollback takes the mark back" with "BEGIN IMMEDIATE; SELECT pawl_admit('f', 90); ROLLBACK"
 is "as with the view" "$(with "SELECT pawl_mark('f')")" 35
+is "pawl_version of what never came is 0" "$(with "SELECT pawl_version('w')")" 0
+is "pawl_swap is the next one" "$(with "SELECT pawl_swap('w', 0), pawl_swap('w', 1)")" "1|2"
+is "pawl_version reads it" "$(with "SELECT pawl_version('w')")" 2
+not_ok "another version is an error" with "SELECT pawl_swap('w', 1)"
+like "that says which it is" "$errors" "*\"w\" is not at version 1 but at 2*"
+for number in -1 NULL "'2'" 2.0 9223372036854775807; do
+        not_ok "$number is no version for it" with "SELECT pawl_swap('w', $number)"
+done
+not_ok "nor NULL a resource of a version" with "SELECT pawl_swap(NULL, 0)"
+not_ok "nor a number one" with "SELECT pawl_version(7)"
 with "CREATE TABLE t(x); CREATE TRIGGER fence AFTER INSERT ON t BEGIN SELECT pawl_admit('t', NEW.x); END"
 not_ok "in a trigger it is not used" with "INSERT INTO t VALUES (1)"
 sql "UPDATE pawl_floor SET token = 1000"
+is "the floor is the version of what has none" "$(with "SELECT pawl_version('never'), pawl_swap('never', 1000)")" "1000|1001"
+not_ok "so that it does not begin anew" with "SELECT pawl_swap('nothing', 0)"
 not_ok "below the floor nothing unknown passes" with "SELECT pawl_admit('unknown', 999)"
 like "and the sentence says why" "$errors" "*the guard was pruned up to 1000*"
 not_ok "for the view neither" admit "'unknown'" 999

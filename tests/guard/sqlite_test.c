@@ -322,6 +322,29 @@ TEST(a_database_that_lost_a_part_of_ours_lets_nobody_pass)
         }
 }
 
+/* As an older pawl made it. */
+TEST(a_database_from_before_versions_gets_what_it_lacks_and_keeps_its_marks)
+{
+        pawl_guard *guard = open_guard(0);
+        struct pawl_guard_data data = {0};
+
+        CHECK_INT(put(guard, "r", 50, "x"), PAWL_OK);
+        pawl_guard_close(guard);
+        let_a_stranger("DROP TRIGGER pawl_swap_version; DROP VIEW pawl_swap");
+        guard = open_guard(0);
+        REQUIRE(pawl_guard_look(guard, "r", &why, &data) == PAWL_OK);
+        CHECK_UINT(data.token, 50);
+        free(data.bytes);
+        CHECK_INT(admit(guard, "r", 49), PAWL_STALE);
+        CHECK_INT(pawl_guard_swap(guard, "v", 0, "one", 3, &why, NULL), PAWL_OK);
+        pawl_guard_close(guard);
+        let_a_stranger("INSERT INTO pawl_swap(resource, version) VALUES ('v', 1)");
+        guard = open_guard(0);
+        CHECK_INT(pawl_guard_swap(guard, "v", 1, "late", 4, &why, NULL), PAWL_STALE);
+        CHECK_INT(pawl_guard_swap(guard, "v", 2, "three", 5, &why, NULL), PAWL_OK);
+        pawl_guard_close(guard);
+}
+
 TEST(a_table_that_goes_while_the_guard_is_open_lets_nobody_pass)
 {
         pawl_guard *guard = open_guard(0);

@@ -279,3 +279,45 @@ TEST(only_ok_is_answered_with_200)
         CHECK_INT(pawl_fence_status(-1), 500);
         CHECK_INT(pawl_fence_status(12345), 500);
 }
+
+/* ---- versions --------------------------------------------------------------------------------------------------- */
+
+static void check_expected(const char *name, uint64_t version, const char *expected)
+{
+        char value[PAWL_FENCE_MAX + 1];
+        char resource[PAWL_NAME_MAX + 1];
+        uint64_t again = 99;
+
+        REQUIRE_INT(pawl_expect_write(name, version, value, sizeof(value)), PAWL_OK);
+        CHECK_STR(value, expected);
+        REQUIRE_INT(pawl_expect_read(value, resource, &again, &why), PAWL_OK);
+        CHECK_STR(resource, name);
+        CHECK_UINT(again, version);
+}
+
+TEST(a_version_is_written_and_read_like_a_token_and_may_be_0)
+{
+        static const char *const wrong[] = {"",     "r",        "r ",    "r -1", "r 00", "r 01",
+                                            "r 1x", "r 1, r 2", "r 1 2", "r  1", "r\t1", "r 9223372036854775808",
+                                            " 1",   "%00 1",    "r 0x1", "r +1"};
+        char resource[PAWL_NAME_MAX + 1] = "";
+        char value[PAWL_FENCE_MAX + 1];
+        uint64_t version = 99;
+
+        check_expected("orders", 0, "orders 0");
+        check_expected("two words", 7, "two%20words 7");
+        check_expected("big", INT64_MAX, "big 9223372036854775807");
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                if (!CHECK_INT(pawl_expect_read(wrong[i], resource, &version, &why), PAWL_INVALID))
+                        NOTE("\"%s\"", wrong[i]);
+                CHECK_HAS(why.text, "Pawl-Expect");
+                CHECK_UINT(version, 99);
+                CHECK_STR(resource, "");
+        }
+        CHECK_INT(pawl_expect_read(NULL, resource, &version, NULL), PAWL_INVALID);
+        CHECK_INT(pawl_expect_read("r 1", NULL, &version, NULL), PAWL_INVALID);
+        CHECK_INT(pawl_expect_read("r 1", resource, NULL, NULL), PAWL_INVALID);
+        CHECK_INT(pawl_expect_write("r", UINT64_C(1) << 63, value, sizeof(value)), PAWL_INVALID);
+        CHECK_INT(pawl_expect_write("r", 1, value, 3), PAWL_INVALID);
+        CHECK_INT(pawl_expect_write("", 1, value, sizeof(value)), PAWL_INVALID);
+}

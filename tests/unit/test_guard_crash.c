@@ -187,6 +187,27 @@ static void write_until_killed(void)
         }
 }
 
+/* The same by versions: each is what the content says. */
+static void swap_until_killed(void)
+{
+        static char content[BODY + 32];
+        pawl_guard *guard = open_guard(tap_directory());
+
+        for (;;) {
+                struct pawl_guard_data data = {0};
+                uint64_t version = 0;
+                int code = pawl_guard_look(guard, "r", NULL, &data);
+
+                free(data.bytes);
+                if (code != PAWL_OK && code != PAWL_NOT_FOUND)
+                        _exit(1);
+                if (pawl_guard_swap(guard, "r", data.token, content, make_content(data.token + 1, content), NULL,
+                                    &version) != PAWL_OK)
+                        _exit(1);
+                atomic_store(&shared->confirmed, version);
+        }
+}
+
 static int find_mark(const struct pawl_guard_entry *entry, void *arg)
 {
         CHECK_INT(entry->code, PAWL_OK);
@@ -217,32 +238,31 @@ static bool check_state(pawl_guard *guard)
 }
 
 /* Starts a writer and kills it after the time given, in microseconds. */
-static void kill_a_writer(useconds_t after)
+static void kill_a_writer(void (*write)(void), useconds_t after)
 {
         pid_t child = fork();
         int status;
 
         REQUIRE(child >= 0);
         if (child == 0)
-                write_until_killed();
+                write();
         usleep(after);
         kill(child, SIGKILL);
         REQUIRE(waitpid(child, &status, 0) == child);
         CHECK(WIFSIGNALED(status));
 }
 
-TEST_WITHIN(300, a_writer_killed_at_any_moment_leaves_the_old_or_the_new)
+static void check_kills(void (*write)(void), int kills)
 {
-        enum { KILLS = 400 };
         pawl_guard *guard = open_guard(tap_directory());
         unsigned seed = 4711;
         useconds_t window = 2000; /* grows to a few puts, however slow the disk is today */
 
         share();
-        for (int i = 0; i < KILLS; i++) {
+        for (int i = 0; i < kills; i++) {
                 unsigned long long before = shared->confirmed;
 
-                kill_a_writer((useconds_t)rand_r(&seed) % window);
+                kill_a_writer(write, (useconds_t)rand_r(&seed) % window);
                 if (!check_state(guard)) {
                         NOTE("after kill %d", i);
                         break;
@@ -255,6 +275,16 @@ TEST_WITHIN(300, a_writer_killed_at_any_moment_leaves_the_old_or_the_new)
         NOTE("%llu puts were confirmed, the last of them within %u us", (unsigned long long)shared->confirmed, window);
         CHECK(shared->confirmed > 0);
         pawl_guard_close(guard);
+}
+
+TEST_WITHIN(300, a_writer_killed_at_any_moment_leaves_the_old_or_the_new)
+{
+        check_kills(write_until_killed, 400);
+}
+
+TEST_WITHIN(300, a_swap_killed_at_any_moment_leaves_the_old_or_the_new_and_no_version_comes_back)
+{
+        check_kills(swap_until_killed, 200);
 }
 
 /* ---- a full disk ------------------------------------------------------------------------------------------------- */

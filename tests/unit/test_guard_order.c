@@ -138,3 +138,45 @@ TEST(whichever_step_fails_the_data_are_whole_and_the_mark_is_not_behind)
         CHECK_INT(pawl_guard_put(guard, "r", 100, "good", 4, NULL), PAWL_OK);
         pawl_guard_close(guard);
 }
+
+TEST(a_version_is_on_the_disk_before_its_data_and_before_it_is_told)
+{
+        pawl_guard *guard = open_guard();
+        struct pawl_guard_data data;
+
+        CHECK_INT(pawl_guard_swap(guard, "r", 0, "x", 1, NULL, NULL), PAWL_OK);
+        CHECK_STR(steps, "sync .r.new, sync .r.pawl-new, rename .r.pawl, sync directory, rename r, sync directory");
+        forget_steps(0);
+        REQUIRE(pawl_guard_look(guard, "r", NULL, &data) == PAWL_OK);
+        CHECK_STR(steps, "sync directory"); /* who wrote it may have been killed before that */
+        free(data.bytes);
+        forget_steps(0);
+        CHECK_INT(pawl_guard_swap(guard, "r", 0, "y", 1, NULL, NULL), PAWL_STALE);
+        CHECK_STR(steps, "");
+        pawl_guard_close(guard);
+}
+
+/* Data of one version that were told as those of the next would be changed without having been read. */
+TEST(whichever_step_of_a_swap_fails_no_version_has_two_contents_that_were_told)
+{
+        pawl_guard *guard = open_guard();
+        struct pawl_guard_data data;
+
+        CHECK_INT(pawl_guard_swap(guard, "r", 0, "old", 3, NULL, NULL), PAWL_OK);
+        for (int step = 1; step <= 6; step++) {
+                uint64_t before;
+
+                REQUIRE(pawl_guard_look(guard, "r", NULL, &data) == PAWL_OK);
+                before = data.token;
+                free(data.bytes);
+                forget_steps(step);
+                CHECK_INT(pawl_guard_swap(guard, "r", before, "new", 3, NULL, NULL), PAWL_SYSTEM);
+                forget_steps(0);
+                REQUIRE(pawl_guard_look(guard, "r", NULL, &data) == PAWL_OK);
+                CHECK_STR(data.bytes, step == 6 ? "new" : "old");
+                CHECK(data.token == before + (step >= 4) || (step == 3 && data.token == before));
+                free(data.bytes);
+                CHECK(!left_behind(".r.new") && !left_behind(".r.pawl-new"));
+        }
+        pawl_guard_close(guard);
+}

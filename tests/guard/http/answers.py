@@ -2,6 +2,7 @@
 """answers.py - what the guard makes of every answer a server may give: above all, that none is taken for a pass which is not."""
 import base64
 import functools
+import http.client
 import http.server
 
 from servers import *
@@ -74,6 +75,97 @@ def a_server_that_ignores_the_header_is_never_a_pass_and_gets_no_data():
             answer = Peer(server.base).ask(*words)
             equal(answer.code, UNSUPPORTED, status, words)
             require("PUT" not in server.methods() and "POST" not in server.methods(), server.methods())
+
+
+# ---- versions
+
+LOOK = ("look", "orders")
+SWAP = ("swap", "orders", 7, "64617461")
+
+
+def versions(request):
+    """A server that knows them, as far as a client can see."""
+    if "?look" in request.target:
+        return reply(200, {"Pawl-Version": "orders 7"}, b"" if request.method == "HEAD" else b"data")
+    return reply(204, {"Pawl-Version": "orders 8"})
+
+
+@test
+def a_swap_is_a_post_to_a_server_that_has_told_a_version():
+    server = Scripted(versions)
+    peer = Peer(server.base + "/base")
+    got = peer.ask(*LOOK)
+    equal((got.code, got.number, got.data), (OK, 7, b"data"))
+    equal((peer.ask(*SWAP).code, peer.ask(*SWAP).number), (OK, 8))
+    equal(server.methods(), ["GET", "POST", "POST"])
+    equal([request.target for request in server.requests], ["/base/orders?look", "/base/orders?swap", "/base/orders?swap"])
+    equal(server.requests[1].fields["pawl-expect"], "orders 7")
+    equal(server.requests[1].body, b"data")
+    for request in server.requests:
+        require("pawl-fence" not in request.fields)
+    server = Scripted(versions)
+    equal(Peer(server.base).ask(*SWAP).code, OK)
+    equal(server.methods(), ["HEAD", "POST"])
+
+
+@test
+def a_server_that_does_not_know_versions_gets_no_data():
+    for fields in {}, {"Pawl-Version": "others 7"}, {"Pawl-Admitted": "orders 7"}, {"Pawl-Before": 7}:
+        for status in 200, 204, 404, 405, 428, 400, 501:
+            server = Scripted(lambda request, status=status, fields=fields: reply(status, fields))
+            peer = Peer(server.base)
+            for words in LOOK, SWAP:
+                answer = peer.ask(*words)
+                require(answer.code in (UNSUPPORTED, INVALID), status, words, answer)
+            require("POST" not in server.methods(), server.methods())
+    server = Scripted(admits)  # it knows tokens
+    peer = Peer(server.base)
+    equal(peer.put("orders", 7).code, OK)
+    equal(peer.ask(*SWAP).code, UNSUPPORTED)
+    require("POST" not in server.methods(), server.methods())
+
+
+@test
+def only_the_version_that_was_to_be_made_is_a_pass():
+    def swapping(status, fields):
+        return lambda request: versions(request) if "?look" in request.target else reply(status, fields)
+
+    for version in "orders 7", "orders 9", "others 8", "orders/ 8":
+        equal(ask(swapping(204, {"Pawl-Version": version}), *SWAP).code, IN_DOUBT, version)
+    for version in "orders", "orders x", "orders -8", "8", "orders  8":
+        equal(ask(swapping(204, {"Pawl-Version": version}), *SWAP).code, IN_DOUBT, version)
+    equal(ask(swapping(204, {}), *SWAP).code, IN_DOUBT)
+    equal(ask(swapping(500, {}), *SWAP).code, IN_DOUBT)
+    equal(ask(swapping(507, {}), *SWAP).code, FULL)
+    stale = ask(swapping(412, {"Pawl-Greatest": 9}), *SWAP)
+    equal(stale.code, STALE)
+    require("not at version 7 but at 9" in stale.text, stale.text)
+    equal(ask(swapping(412, {}), *SWAP).code, STALE)
+    equal(ask(lambda request: versions(request) if "?look" in request.target else None, *SWAP).code, IN_DOUBT)
+
+
+@test
+def an_old_version_out_of_a_cache_is_refused():
+    equal(ask(lambda request: reply(200, {"Pawl-Version": "orders 7", "Age": 3}, b"data"), *LOOK).code, UNSUPPORTED)
+    got = ask(lambda request: reply(404, {"Pawl-Version": "orders 0"}), *LOOK)
+    equal((got.code, got.number), (NOT_FOUND, 0))
+
+
+@test
+def the_example_server_takes_a_version_or_a_token_and_never_neither():
+    server = Fenced()
+    peer = Peer(server.url)
+    equal((peer.ask("swap", "v", 0, "6f6e65").code, peer.ask("look", "v").number), (OK, 1))
+    for method, target, fields in (("POST", "/v?swap", {}), ("POST", "/v?swap", {"Pawl-Expect": "w 1"}),
+                                   ("POST", "/v?swap", {"Pawl-Expect": "v x"}), ("PUT", "/v", {"Pawl-Expect": "v 1"}),
+                                   ("POST", "/v?swap", {"Pawl-Expect": "v 1", "Pawl-Fence": "v 9"}),
+                                   ("POST", "/v?swap", {"Pawl-Expect": "v 0"})):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.request(method, target, b"late", fields)
+        require(connection.getresponse().status in (400, 412, 428), method, target, fields)
+        connection.close()
+    got = peer.ask("look", "v")
+    equal((got.code, got.number, got.data), (OK, 1, b"one"))
 
 
 class Ignorant(http.server.SimpleHTTPRequestHandler):

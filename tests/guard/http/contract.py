@@ -46,7 +46,7 @@ def run(name):
     start = start_python if server.endswith(".md") else start_example
     environment = dict(os.environ)
     if server.endswith(".md"):
-        environment["PAWL_TEST_WITHOUT"] = "forget list prune examine"
+        environment["PAWL_TEST_WITHOUT"] = "forget list prune examine versions"
     with tempfile.TemporaryDirectory(prefix="pawl-http.") as directory:
         served, environment["PAWL_TEST_STORE"] = start(directory)
         try:

@@ -104,6 +104,26 @@ static int run_get(const char *name, uint64_t token, struct result *result)
         return code;
 }
 
+static int run_look(const char *name, struct result *result)
+{
+        struct pawl_guard_data data = {0};
+        int code = pawl_guard_look(guard, name, &why, &data);
+
+        *result = (struct result){data.token, data.bytes, data.size};
+        return code;
+}
+
+static int run_swap(const char *name, uint64_t version, const char *hex, struct result *result)
+{
+        char *bytes = malloc(strlen(hex) / 2 + 1);
+        int code = PAWL_NO_MEMORY;
+
+        if (bytes)
+                code = pawl_guard_swap(guard, name, version, bytes, from_hex(hex, bytes), &why, &result->number);
+        free(bytes);
+        return code;
+}
+
 static int run(const char *verb, char *name, const char *third, const char *fourth, struct result *result)
 {
         uint64_t token = strtoull(third, NULL, 10);
@@ -119,6 +139,10 @@ static int run(const char *verb, char *name, const char *third, const char *four
                 return run_fill(name, token, strtoul(fourth, NULL, 10));
         if (strcmp(verb, "get") == 0)
                 return run_get(name, token, result);
+        if (strcmp(verb, "look") == 0)
+                return run_look(name, result);
+        if (strcmp(verb, "swap") == 0)
+                return run_swap(name, token, fourth, result);
         if (strcmp(verb, "forget") == 0)
                 return pawl_guard_forget(guard, name, token, &why);
         if (strcmp(verb, "list") == 0)

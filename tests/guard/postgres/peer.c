@@ -1,5 +1,5 @@
 /* peer.c - a guard at the end of a pipe: peer URL [WAIT_MS] reads one call per line (admit NAME TOKEN, put NAME TOKEN TEXT,
- * get NAME TOKEN, forget NAME TOKEN, list PREFIX, prune FLOOR, examine) and answers with one: the code's name, a tab, and
+ * get NAME TOKEN, swap NAME VERSION TEXT, forget NAME TOKEN, list PREFIX, prune FLOOR, examine) and answers with one: the code's name, a tab, and
  * what was found or why not. Names and texts are percent-encoded; "" is "-". */
 #include <inttypes.h>
 #include <pawl/guard.h>
@@ -118,7 +118,10 @@ static void obey(pawl_guard *guard, char *line)
         name = name ? decode(name) : NULL;
         if (strcmp(word, "admit") == 0)
                 answer(pawl_guard_admit(guard, name, token, &why));
-        else if (strcmp(word, "put") == 0)
+        else if (strcmp(word, "swap") == 0) {
+                text = decode(text);
+                answer(pawl_guard_swap(guard, name, token, text, strlen(text), &why, NULL));
+        } else if (strcmp(word, "put") == 0)
                 answer(pawl_guard_put(guard, name, token, decode(text), strlen(text), &why));
         else if (strcmp(word, "get") == 0)
                 get(guard, name, token);

@@ -133,6 +133,71 @@ def data_are_kept_with_their_mark(server):
 
 
 @test
+def a_version_is_raised_only_from_the_one_expected(server):
+    connection = prepared(server)
+    equal(ask(connection, "SELECT version, data FROM pawl.look('v')"), [(0, None)])
+    equal(ask(connection, "SELECT pawl.swap('v', 0, 'one')"), [(1,)])
+    equal(ask(connection, "SELECT pawl.swap('v', 1)"), [(2,)])  # the data are elsewhere
+    connection.commit()
+    [(version, data)] = ask(connection, "SELECT version, data FROM pawl.look('v')")
+    equal((version, bytes(data)), (2, b"one"))
+    for expected in (0, 1, 3, 2 ** 63 - 2):
+        equal(refused(connection, "SELECT pawl.swap('v', %s, 'late')", expected), STALE)
+    for wrong in (None, -1, 2 ** 63 - 1):
+        equal(refused(connection, "SELECT pawl.swap('v', %s::bigint)", wrong), INVALID)
+    equal(refused(connection, "SELECT pawl.swap('', 0)"), INVALID)
+    equal(refused(connection, "SELECT pawl.swap('v', 2, NULL)"), "22004")
+    try:
+        ask(connection, "SELECT pawl.swap('v', 1)")
+        raise Failed("1 passed at 2")
+    except psycopg2.Error as error:
+        has(error.diag.message_primary, '"v" is not at version 1 but at 2')
+        equal(error.diag.message_detail, "The greatest is 2.")
+    connection.rollback()
+    ask(connection, "SELECT pawl.swap('v', 2, 'gone')")
+    connection.rollback()
+    equal(ask(connection, "SELECT version FROM pawl.look('v')"), [(2,)])
+
+
+@test
+def a_version_that_was_pruned_does_not_begin_anew(server):
+    connection = prepared(server)
+    ask(connection, "SELECT pawl.swap('v', 0, 'one')")
+    ask(connection, "SELECT pawl.prune(10)")
+    connection.commit()
+    equal(ask(connection, "SELECT version FROM pawl.look('v')"), [(10,)])
+    for expected in (0, 1, 9, 11):
+        equal(refused(connection, "SELECT pawl.swap('v', %s)", expected), STALE)
+    equal(ask(connection, "SELECT pawl.swap('v', 10)"), [(11,)])
+
+
+@test
+def a_guard_from_before_versions_gets_them_at_the_first_use(server):
+    prepared(server)
+    server.run("SELECT pawl.put('r', 7, 'data'); DROP FUNCTION pawl.look(text), pawl.swap(text, bigint), "
+               "pawl.swap(text, bigint, bytea), pawl.guard_moved(text, bigint, bigint)")
+    peer = Peer(server.url())
+    equal(peer.code("admit", "r", 7), "OK")
+    equal(server.run("SELECT to_regprocedure('pawl.look(text)') IS NULL"), [(True,)])
+    equal(peer.code("swap", "v", 0, "one"), "OK")
+    equal(peer.code("swap", "v", 0, "late"), "STALE")
+    equal(server.run("SELECT version FROM pawl.look('v')"), [(1,)])
+    equal(server.run("SELECT pawl.greatest('r')"), [(7,)])
+
+
+@test
+def where_nothing_may_be_made_it_says_what_to_run(server):
+    prepared(server)
+    server.run("DROP FUNCTION pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea)")
+    peer = Peer(server.url("?create=no"))
+    equal(peer.code("admit", "r", 7), "OK")
+    answer = peer.ask("swap", "v", 0, "one")
+    equal(answer[0], "DENIED")
+    has(" ".join(answer), "pawl engines --sql postgres")
+    equal(peer.code("admit", "r", 8), "OK")
+
+
+@test
 def a_commit_that_admits_waits_for_the_disk_whatever_the_session_says(server):
     connection = prepared(server)
     ask(connection, "SET synchronous_commit = off")
@@ -445,7 +510,8 @@ def nobody_may_anything_until_it_is_granted(server):
     equal(refused(app, "SELECT pawl.admit('r', 1)"), "42501")
     server.run("GRANT USAGE ON SCHEMA pawl TO app")
     for call in ("admit('r', 1)", "put('r', 1, '')", "get('r', 1)", "forget('r', 1)", "prune(1)", "greatest('r')",
-                 "guard_list('', '', 1)", "admitted('r')", "guard_fence('', '', 1, '', 1)"):
+                 "guard_list('', '', 1)", "admitted('r')", "guard_fence('', '', 1, '', 1)", "look('r')", "swap('r', 0)",
+                 "swap('r', 0, '')", "guard_moved('r', 0, 1)"):
         equal(refused(app, "SELECT pawl." + call), "42501", call)
     for table in ("guard_mark", "guard_floor", "guard_data"):
         equal(refused(app, "SELECT * FROM pawl." + table), "42501", table)

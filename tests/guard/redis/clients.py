@@ -64,6 +64,37 @@ def redis_cli_may_call_functions_and_scripts():
 
 
 @both
+def the_guard_and_other_clients_know_the_same_versions(server, call):
+    guard = Guard(place(server))
+    equal(call("look", "v"), [None, "0"])
+    equal(call("swap", "v", 0, "one"), "1")
+    reply = guard.look("v")
+    equal((reply.code, reply.number, reply.data), (OK, 1, b"one"))
+    equal(guard.swap("v", 1, "two").number, 2)
+    equal(refused(call, "swap", "v", 1, "late"), "STALE greatest is 2")
+    equal(call("look", "v"), ["two", "2"])
+    equal(call("swap", "v", 2, "three", "EX", "100"), "3")
+    require(0 < server("TTL", "data:v") <= 100)
+    reply = guard.swap("v", 2, "late")
+    equal(reply.code, STALE)
+    require("not at version 2 but at 3" in reply.text, reply.text)
+    for wrong in "", "-1", "01", "1.0", "x", str(LARGEST), str(LARGEST + 1):
+        require(refused(call, "swap", "v", wrong, "x").startswith("INVALID"), wrong)
+    equal(guard.prune(10).code, OK)
+    equal(call("look", "v"), ["three", "10"])
+    equal(refused(call, "swap", "v", 0, "anew"), "STALE greatest is 10")
+    equal(call("swap", "v", 10, "four"), "11")
+    server("SET", "pawl:mark:data:nines", "999999999999999999")
+    equal(call("swap", "nines", "999999999999999999", "x"), "1000000000000000000")
+    server("SET", "pawl:mark:data:bad", "x")
+    require(refused(call, "look", "bad").startswith("CORRUPT"))
+    require(refused(call, "swap", "bad", 0, "x").startswith("CORRUPT"))
+    server("RPUSH", "data:list", "x")
+    require("WRONGTYPE" in refused(call, "swap", "list", 0, "x"))
+    require("WRONGTYPE" in refused(call, "look", "list"))
+
+
+@both
 def the_guard_and_other_clients_know_the_same_marks(server, call):
     guard = Guard(place(server))
     equal(call("admit", "r", 10), "OK")

@@ -1,9 +1,10 @@
 /* guard_peer.c - a process with one guard, orders on stdin: guard-peer URL WAIT_MS. Names and data are hex, "-" for nothing.
  *
  *   admit NAME TOKEN       put NAME TOKEN DATA     get NAME TOKEN     forget NAME TOKEN
+ *   look NAME -            swap NAME VERSION DATA
  *   list PREFIX -          prune - FLOOR           examine - -
  *
- * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, or how many were pruned;
+ * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, a version, or how many were pruned;
  * DATA is what get reads, or the lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT | MEND"); TEXT is the
  * sentence. */
 #include <pawl/guard.h>
@@ -99,6 +100,10 @@ static void obey(const char *order, const char *name, uint64_t token, const char
                 code = pawl_guard_put(guard, name, token, bytes, size, &why);
         else if (strcmp(order, "get") == 0)
                 code = pawl_guard_get(guard, name, token, &why, &data);
+        else if (strcmp(order, "look") == 0)
+                code = pawl_guard_look(guard, name, &why, &data);
+        else if (strcmp(order, "swap") == 0)
+                code = pawl_guard_swap(guard, name, token, bytes, size, &why, &number);
         else if (strcmp(order, "forget") == 0)
                 code = pawl_guard_forget(guard, name, token, &why);
         else if (strcmp(order, "list") == 0)

@@ -73,6 +73,12 @@ class Guard:
     def get(self, name, token):
         return self.ask("get", name, token)
 
+    def look(self, name):
+        return self.ask("look", name)
+
+    def swap(self, name, version, data):
+        return self.ask("swap", name, version, data)
+
     def forget(self, name, token):
         return self.ask("forget", name, token)
 
