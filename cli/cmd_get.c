@@ -1,5 +1,6 @@
-/* cmd_get.c - `pawl get`: a fenced read. Reads carry the token too: else an older holder may still write after us. Without a
- * token it is a look, which admits nothing: for who only reads, and for resources that have a version instead of a lock. */
+/* cmd_get.c - `pawl get`: a fenced read. Reads carry the token too: else an older holder may still write after us.
+ * Without a token it is a look, which admits nothing: for who only reads, and for resources that have a version instead
+ * of a lock. */
 #include <inttypes.h>
 #include <stdlib.h>
 

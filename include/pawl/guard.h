@@ -17,8 +17,9 @@
  *   PAWL_IN_DOUBT, from a guard behind a network that did not answer: the data may be replaced or not, and may be yet.
  *   Do not go on with this token: the first call with a greater one shuts out what is still on its way.
  *
- * Versions instead of tokens, for resources that no lock stands for: look reads the data and their version, swap replaces
- * them if the version is still that one. A resource is either fenced by the tokens of a lock or versioned: the two do not mix.
+ * Versions instead of tokens, for resources that no lock stands for: look reads the data and their version, swap
+ * replaces them if the version is still that one. A resource is either fenced by the tokens of a lock or versioned: the
+ * two do not mix.
  *
  * Kinds of guard, by URL:
  *   file:DIR  Each resource is a file in DIR, named like the resource (bytes other than letters, digits and "._-" are
@@ -87,19 +88,19 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_forget(pawl_guard *guard, const char *r
 
 /* ---- versions ------------------------------------------------------------------------------------------------------ */
 
-/* Of a resource that is versioned the greatest token IS the version: each swap raises it by one, and it never falls. Where
- * there is none, the version is the floor of the last prune, 0 without one: so what was pruned does not begin anew either. Do
- * not call admit, put or get for it, and forget only when nobody is left who has looked. pawl/version.h has the loop around
- * these two: look, change, swap, and again. */
+/* Of a resource that is versioned the greatest token IS the version: each swap raises it by one, and it never falls.
+ * Where there is none, the version is the floor of the last prune, 0 without one: so what was pruned does not begin anew
+ * either. Do not call admit, put or get for it, and forget only when nobody is left who has looked. pawl/version.h has
+ * the loop around these two: look, change, swap, and again. */
 
-/* Reads, and admits nothing; who only reads may use it for any resource. data->token is the version. PAWL_NOT_FOUND: there are
- * no data yet; data->token is written all the same, so that swap can make the first. */
+/* Reads, and admits nothing; who only reads may use it for any resource. data->token is the version. PAWL_NOT_FOUND:
+ * there are no data yet; data->token is written all the same, so that swap can make the first. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_look(pawl_guard *guard, const char *resource, struct pawl_why *why,
                                               struct pawl_guard_data *data);
-/* Replaces the data and makes the version expected + 1, if and only if the version is expected: one step, as durable as put.
- * PAWL_STALE: it is another, and nothing was changed. *version is then as it was; it may be NULL. A write that failed may
- * have used up a version. PAWL_IN_DOUBT: the data may be replaced or not, and may be yet, but not once the version is greater
- * than expected; and never twice. */
+/* Replaces the data and makes the version expected + 1, if and only if the version is expected: one step, as durable as
+ * put. PAWL_STALE: it is another, and nothing was changed. *version is then as it was; it may be NULL. A write that
+ * failed may have used up a version. PAWL_IN_DOUBT: the data may be replaced or not, and may be yet, but not once the
+ * version is greater than expected; and never twice. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected,
                                               const void *data, size_t size, struct pawl_why *why, uint64_t *version);
 
@@ -133,8 +134,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding
  * answer to a request whose token was admitted has "Pawl-Admitted: NAME TOKEN": docs/guards/http.md. */
 #define PAWL_FENCE_HEADER "Pawl-Fence"
 #define PAWL_ADMITTED_HEADER "Pawl-Admitted"
-/* The same for versions: a request says which it expects, "Pawl-Expect: NAME VERSION", in place of a token; an answer which
- * it is. Here VERSION may be 0. */
+/* The same for versions: a request says which it expects, "Pawl-Expect: NAME VERSION", in place of a token; an answer
+ * which it is. Here VERSION may be 0. */
 #define PAWL_EXPECT_HEADER "Pawl-Expect"
 #define PAWL_NOW_HEADER "Pawl-Version"
 enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };

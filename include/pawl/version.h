@@ -1,5 +1,5 @@
-/* version.h - changes without a lock: read, change, write if nobody else has; else again. For resources of a guard that are
- * versioned (pawl_guard_look and pawl_guard_swap in pawl/guard.h), where a change is short and two at once are rare.
+/* version.h - changes without a lock: read, change, write if nobody else has; else again. For resources of a guard that
+ * are versioned (pawl_guard_look and pawl_guard_swap in pawl/guard.h), where a change is short and two at once are rare.
  *
  *     static int add_one(struct pawl_change *change, void *arg)
  *     {
@@ -34,8 +34,8 @@ struct pawl_change {
         size_t next_size;
 };
 
-/* Says by pawl_change_to what the new data are, and returns PAWL_OK. PAWL_OK without that: let them be as they are, and be done.
- * Anything else ends pawl_update, which returns it: a code of your own is best negative, for pawl has none. */
+/* Says by pawl_change_to what the new data are, and returns PAWL_OK. PAWL_OK without that: let them be as they are, and
+ * be done. Anything else ends pawl_update, which returns it: a code of your own is best negative, for pawl has none. */
 typedef int pawl_change_fn(struct pawl_change *change, void *arg);
 
 /* The new data; copied. The last call counts. PAWL_OK or PAWL_NO_MEMORY: return it. */
@@ -54,14 +54,15 @@ struct pawl_update_options {
 #define PAWL_UPDATE(...) (&(const struct pawl_update_options){.size = sizeof(struct pawl_update_options), __VA_ARGS__})
 #endif
 
-/* Looks, calls fn, swaps; if another one was faster, sleeps for a random time that grows, and again. options and version may be
- * NULL. PAWL_OK: *version is the one that was made, or was read if fn let the data be. PAWL_STALE: others were faster until
- * the time or the tries were over; nothing was changed. What fn returned, or what look or swap did: nothing was changed.
+/* Looks, calls fn, swaps; if another one was faster, sleeps for a random time that grows, and again. options and version
+ * may be NULL. PAWL_OK: *version is the one that was made, or was read if fn let the data be. PAWL_STALE: others were
+ * faster until the time or the tries were over; nothing was changed. What fn returned: nothing was changed. Else what
+ * look or swap said.
  *
- * A swap whose answer was lost is looked for: if the next version has our bytes it was done, if it has others it never will be,
- * and if the version is the old one the same bytes are sent again, which cannot be done twice. PAWL_IN_DOUBT: the resource was
- * changed more than once meanwhile, or could not be read in time. Bytes that another may write too prove nothing: put
- * something of your own into them, an id or a count, if you must be sure. */
+ * A swap whose answer was lost is looked for: if the next version has our bytes it was done, if it has others it never
+ * will be, and if the version is the old one the same bytes are sent again, which cannot be done twice. PAWL_IN_DOUBT:
+ * the resource was changed more than once meanwhile, or could not be read in time. Bytes that another may write too
+ * prove nothing: put something of your own into them, an id or a count, if you must be sure. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_update(pawl_guard *guard, const char *resource, pawl_change_fn *fn, void *arg,
                                           const struct pawl_update_options *options, uint64_t *version);
 

@@ -38,7 +38,8 @@ int pawl_change_to(struct pawl_change *change, const void *data, size_t size)
         return PAWL_OK;
 }
 
-/* Any time up to a ceiling that doubles (full jitter): whoever met once does not meet again. False if it would end too late. */
+/* Any time up to a ceiling that doubles (full jitter): whoever met once does not meet again. False if it would end too
+ * late. */
 static bool pause_before(const struct update *update, uint32_t number)
 {
         int64_t ceiling = number < 8 ? (int64_t)LEAST_PAUSE_NS << number : MOST_PAUSE_NS;

@@ -106,6 +106,15 @@ unset PAWL_STORE
 is "the late write of a holder that lost its lock is 124" "$(cat "$scratch/status")" 124
 is "the new holder's stands" "$(cat "$scratch/store/job2")" new
 
+# ---- versions
+for version in '' x -1 1.5 9223372036854775807 9223372036854775808 '1 2'; do
+        status 125 "'$version' is no version" "$pawl" put --store "$store" --if-version "$version" versioned </dev/null
+done
+status 125 "a version stands in place of a token" "$pawl" put --store "$store" --if-version 0 versioned 5 </dev/null
+status 125 "and needs a resource" "$pawl" put --store "$store" --if-version 0 </dev/null
+status 125 "a token has no version" "$pawl" get --store "$store" -V orders 12
+status 1 "nothing of this has written" "$pawl" get --store "$store" versioned
+
 # ---- bad input
 for token in 0 -1 x '' 1x 9223372036854775808 99999999999999999999 ' 1' +1; do
         status 125 "'$token' is no token" put orders "$token" bad

@@ -57,6 +57,30 @@ is "no descriptor leaks" "$("$pawl" fence door 7 sh -c 'ls /proc/self/fd' </dev/
 is "the late write of a holder that lost its lock is 124" "$(cat "$scratch/status")" 124
 is "the new holder's stands" "$("$pawl" get job 9000000000000000000)" new
 
+# ---- versions
+swap() {
+        printf %s "$3" | "$pawl" put --if-version "$2" "$1"
+}
+capture "$pawl" get -V versioned
+case $code,$errors in
+125,*) # a server of HTTP that knows tokens only
+        ok "what has no versions says so in one sentence" one_sentence
+        ;;
+*)
+        is "what was never there is at version 0" "$code $output" "1 0"
+        ok "put --if-version writes" swap versioned 0 first
+        ok "and again from the next" swap versioned 1 second
+        status 124 "but not from another" swap versioned 1 late
+        like "and says which it is" "$errors" "*not at version 1 but at 2*"
+        is "get -V has the version, then the data" "$("$pawl" get -V versioned)" "2
+second"
+        is "get without a token only reads" "$("$pawl" get versioned)" second
+        is "one pipe reads both" "$("$pawl" get -V versioned | { read -r version; tr a-z A-Z | "$pawl" put --if-version "$version" versioned; }
+                "$pawl" get -V versioned)" "3
+SECOND"
+        ;;
+esac
+
 # ---- looking
 # entries: "NAME TOKEN" in the order of their names, from the JSON.
 entries() {
@@ -77,7 +101,8 @@ job 9000000000000000000
 large 1
 lines 2
 nothing 1
-orders 12"
+orders 12
+versioned 3"
         is "or those with a prefix" "$(entries l)" "large 1
 lines 2"
         is "a prefix is no pattern" "$(entries '%')$(entries '*')$(entries '_')" ""
@@ -92,7 +117,7 @@ case $code,$errors in
         ok "what cannot be pruned says so in one sentence" one_sentence
         ;;
 *)
-        is "prune counts what it forgets" "$output" 5
+        is "prune counts what it forgets" "$output" 6
         is "what is above stays" "$(entries)" "job 9000000000000000000
 orders 12"
         status 124 "what was refused is refused" "$pawl" fence door 6 true

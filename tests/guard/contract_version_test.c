@@ -1,4 +1,5 @@
-/* contract_version_test.c - what every guard promises for resources that are versioned: look, swap, and the loop around them. */
+/* contract_version_test.c - what every guard promises for resources that are versioned: look, swap, and the loop around
+ * them. */
 #include <pawl/version.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* test_version.c - pawl_update where answers are lost: on a guard in memory, behind which the calls of the guard are wrapped. A
- * swap is done and said not to be, is not done, or is done later; and others come in between. */
+/* test_version.c - pawl_update where answers are lost: on a guard in memory, behind which the calls of the guard are
+ * wrapped. A swap is done and said not to be, is not done, or is done later; and others come in between. */
 #include <pawl/version.h>
 #include <stdio.h>
 #include <stdlib.h>

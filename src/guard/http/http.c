@@ -6,9 +6,9 @@
  *   look    GET /base/NAME?look        swap    POST /base/NAME?swap
  *
  * What changes something is asked once, and only of a server that has just proved, by admitting the token on the same
- * connection, that it checks them: one that does not is never given data. For a swap it must have told a version. And that is
- * a POST, for a PUT may be sent again by a proxy, which would be answered that the version is another. What only admits may be asked again where a
- * connection that was kept turns out to be closed. */
+ * connection, that it checks them: one that does not is never given data. For a swap it must have told a version. And
+ * that is a POST, for a PUT may be sent again by a proxy, which would be answered that the version is another. What only
+ * admits may be asked again where a connection that was kept turns out to be closed. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* peer.c - a guard at the end of a pipe: peer URL [WAIT_MS] reads one call per line (admit NAME TOKEN, put NAME TOKEN TEXT,
- * get NAME TOKEN, swap NAME VERSION TEXT, forget NAME TOKEN, list PREFIX, prune FLOOR, examine) and answers with one: the code's name, a tab, and
- * what was found or why not. Names and texts are percent-encoded; "" is "-". */
+/* peer.c - a guard at the end of a pipe: peer URL [WAIT_MS] reads one call per line (admit NAME TOKEN, put NAME TOKEN
+ * TEXT, get NAME TOKEN, swap NAME VERSION TEXT, forget NAME TOKEN, list PREFIX, prune FLOOR, examine) and answers with
+ * one: the code's name, a tab, and what was found or why not. Names and texts are percent-encoded; "" is "-". */
 #include <inttypes.h>
 #include <pawl/guard.h>
 #include <stdio.h>

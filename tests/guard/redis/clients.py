@@ -90,7 +90,7 @@ def the_guard_and_other_clients_know_the_same_versions(server, call):
     require(refused(call, "look", "bad").startswith("CORRUPT"))
     require(refused(call, "swap", "bad", 0, "x").startswith("CORRUPT"))
     server("RPUSH", "data:list", "x")
-    require("WRONGTYPE" in refused(call, "swap", "list", 0, "x"))
+    require("WRONGTYPE" in refused(call, "swap", "list", 10, "x"))
     require("WRONGTYPE" in refused(call, "look", "list"))
 
 

@@ -1,12 +1,13 @@
-/* guard_peer.c - a process with one guard, orders on stdin: guard-peer URL WAIT_MS. Names and data are hex, "-" for nothing.
+/* guard_peer.c - a process with one guard, orders on stdin: guard-peer URL WAIT_MS. Names and data are hex, "-" for
+ * nothing.
  *
  *   admit NAME TOKEN       put NAME TOKEN DATA     get NAME TOKEN     forget NAME TOKEN
  *   look NAME -            swap NAME VERSION DATA
  *   list PREFIX -          prune - FLOOR           examine - -
  *
- * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, a version, or how many were pruned;
- * DATA is what get reads, or the lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT | MEND"); TEXT is the
- * sentence. */
+ * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, a version, or how many
+ * were pruned; DATA is what get reads, or the lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT |
+ * MEND"); TEXT is the sentence. */
 #include <pawl/guard.h>
 #include <stdio.h>
 #include <stdlib.h>
