@@ -133,6 +133,32 @@ def no_update_is_lost_where_every_connection_is_cut():
 
 
 @test(within=300)
+def no_change_is_lost_or_made_twice_where_every_connection_is_cut():
+    """pawl_update adds a word of its own. What is in doubt may be there or not; nothing is there twice."""
+    server = Fenced()
+    proxy = Proxy(server.port, "--cut", "2500", "--seed", "5")
+    writers = [Peer(proxy.url, wait=5000) for _ in range(3)]
+    told = {}
+    for number in range(25):
+        for writer in writers:
+            writer.say("update", "words", 5000, "w%d-%d" % (writers.index(writer), number))
+        for writer in writers:
+            told["w%d-%d" % (writers.index(writer), number)] = writer.hear().code
+    words = Peer(server.url).ask("look", "words").data.decode().split()
+    done = [word for word, code in told.items() if code == OK]
+    note("%d done, %d in doubt, %d not; %d words stand there" %
+         (len(done), list(told.values()).count(IN_DOUBT), len(told) - len(done) - list(told.values()).count(IN_DOUBT),
+          len(words)))
+    equal(len(words), len(set(words)), words)
+    for word, code in told.items():
+        if code == OK:
+            require(word in words, word)
+        elif code != IN_DOUBT:
+            require(code in (UNREACHABLE, STALE) and word not in words, word, show(code))
+    require(len(done) > 10, told)
+
+
+@test(within=300)
 def what_a_killed_server_confirmed_stands_and_no_older_token_passes():
     """kill -9 at any moment of a put: the mark is never behind the data."""
     server = Fenced()

@@ -148,24 +148,32 @@ static int count_entry(const struct pawl_guard_entry *entry, void *arg)
 static void use(pawl_guard *guard, uint64_t token)
 {
         struct visit visit = {"orders", 6, token, &why};
-        struct pawl_guard_data data = {0};
+        struct visit look = {"versioned", 9, 0, &why};
+        struct pawl_guard_data data = {0}, found = {0};
         uint64_t pruned = 0;
         int listed = 0;
-        int code[5];
+        int code[7];
 
         code[0] = http_guard.admit(guard, &visit);
         code[1] = http_guard.put(guard, &visit, "data", 4);
         code[2] = http_guard.get(guard, &visit, &data);
         code[3] = http_guard.list(guard, "", count_entry, &listed, &why);
         code[4] = http_guard.prune(guard, 1, &why, &pruned);
-        for (int i = 0; i < 5; i++) {
-                if (!CHECK(code[i] == PAWL_OK || (refused && (code[i] == PAWL_NO_MEMORY || code[i] == PAWL_IN_DOUBT ||
-                                                              (i == 2 && code[i] == PAWL_NOT_FOUND)))))
+        code[5] = http_guard.look(guard, &look, &found);
+        look.token = found.token + 1;
+        code[6] = code[5] == PAWL_OK || code[5] == PAWL_NOT_FOUND ? http_guard.swap(guard, &look, "next", 4) : code[5];
+        for (int i = 0; i < 7; i++) {
+                if (!CHECK(code[i] == PAWL_OK || (i == 5 && code[i] == PAWL_NOT_FOUND) ||
+                           (refused && (code[i] == PAWL_NO_MEMORY || code[i] == PAWL_IN_DOUBT ||
+                                        (i == 2 && code[i] == PAWL_NOT_FOUND)))))
                         NOTE("call %d: %s: %s", i, pawl_error_name(code[i]), why.text);
         }
         if (code[2] == PAWL_OK)
                 CHECK_STR(data.bytes, "data");
+        if (code[5] == PAWL_OK)
+                CHECK_STR(found.bytes, "next");
         free(data.bytes);
+        free(found.bytes);
 }
 
 TEST_WITHIN(300, without_memory_the_guard_says_so_and_works_again_with_it)

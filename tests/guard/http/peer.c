@@ -7,7 +7,7 @@
  * Each is answered by one line: CODE NUMBER HEX SENTENCE. NUMBER is get's token before, or how many were listed, pruned or
  * found; HEX is data, or what was listed. Names have no blanks here; %XX in them is decoded. */
 #include <inttypes.h>
-#include <pawl/guard.h>
+#include <pawl/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,25 @@ static int run_swap(const char *name, uint64_t version, const char *hex, struct 
         return code;
 }
 
-static int run(const char *verb, char *name, const char *third, const char *fourth, struct result *result)
+/* One word more behind those that stand there. */
+static int add_word(struct pawl_change *change, void *arg)
+{
+        const char *old = change->old ? change->old : "";
+        char *longer = NULL;
+        int size = asprintf(&longer, "%s %s", old, (const char *)arg);
+        int code = size < 0 ? PAWL_NO_MEMORY : pawl_change_to(change, longer, (size_t)size);
+
+        free(size < 0 ? NULL : longer);
+        return code;
+}
+
+static int run_update(const char *name, uint64_t wait, char *word, struct result *result)
+{
+        return pawl_update(guard, name, add_word, word, PAWL_UPDATE(.wait_ms = (uint32_t)wait, .why = &why),
+                           &result->number);
+}
+
+static int run(const char *verb, char *name, const char *third, char *fourth, struct result *result)
 {
         uint64_t token = strtoull(third, NULL, 10);
 
@@ -143,6 +161,8 @@ static int run(const char *verb, char *name, const char *third, const char *four
                 return run_look(name, result);
         if (strcmp(verb, "swap") == 0)
                 return run_swap(name, token, fourth, result);
+        if (strcmp(verb, "update") == 0)
+                return run_update(name, token, fourth, result);
         if (strcmp(verb, "forget") == 0)
                 return pawl_guard_forget(guard, name, token, &why);
         if (strcmp(verb, "list") == 0)

@@ -83,10 +83,12 @@ static struct played play(uint64_t token)
 {
         struct played played = {.part = "nothing"};
         struct visit visit = {"r", 1, token, &why}, other = {"other", 5, token, &why};
-        struct pawl_guard_data data = {0};
+        struct visit versioned = {"versioned", 9, 0, &why};
+        struct pawl_guard_data data = {0}, found = {0};
         uint64_t pruned = 0;
         pawl_guard *guard;
         char text[24];
+        int looked;
 
         snprintf(text, sizeof(text), "%llu", (unsigned long long)token);
         if (note(&played, "open", open_guard(&guard)) == PAWL_OK) {
@@ -94,6 +96,12 @@ static struct played play(uint64_t token)
                 played.put = note(&played, "put", redis_guard.put(guard, &visit, text, strlen(text)));
                 note(&played, "get", redis_guard.get(guard, &visit, &data));
                 free(data.bytes);
+                looked = redis_guard.look(guard, &versioned, &found);
+                note(&played, "look", looked == PAWL_NOT_FOUND ? PAWL_OK : looked);
+                free(found.bytes);
+                versioned.token = found.token + 1;
+                if (looked == PAWL_OK || looked == PAWL_NOT_FOUND)
+                        note(&played, "swap", redis_guard.swap(guard, &versioned, text, strlen(text)));
                 note(&played, "admit another", redis_guard.admit(guard, &other));
                 note(&played, "forget", redis_guard.forget(guard, &other));
                 note(&played, "list", redis_guard.list(guard, "", no_entry, NULL, &why));
