@@ -158,36 +158,55 @@ static int wait_with_others(struct signals *signals, pawl_client *client, const 
         return status;
 }
 
-/* As pawl_once_begin, with an ear for signals. */
-static int once(struct signals *signals, pawl_client *client, const char *name)
+/* EXIT_DONE: there is no result. Else the exit status: the result's, or why there is none. */
+static int look_for_result(pawl_client *client, bool *done)
 {
-        struct claim_request at_once = request.claim;
         struct pawl_why why = {0};
         struct pawl_result result;
-        pawl_lock *lock;
-        int code, status;
+        int code = pawl_once_look(client, request.key, &why, &result);
+
+        *done = code != PAWL_NOT_FOUND;
+        if (code == PAWL_OK)
+                return replay(&result);
+        return *done ? fail(code, &why) : EXIT_DONE;
+}
+
+/* The lock, at once or after all who are at it have ended. NULL: the exit status, whether it was done or not. */
+static int come_to_it(struct signals *signals, pawl_client *client, const char *name, pawl_lock **lock)
+{
+        struct claim_request at_once = request.claim;
+        bool done = false;
+        int status;
 
         at_once.wait_ms = 0;
         at_once.conflict_status = TAKEN;
-        for (;;) {
-                code = pawl_once_look(client, request.key, &why, &result);
-                if (code == PAWL_OK)
-                        return replay(&result);
-                if (code != PAWL_NOT_FOUND)
-                        return fail(code, &why);
-                status = claim_wait(signals, client, name, &at_once, &lock);
-                if (lock)
-                        break;
-                if (status == TAKEN)
-                        status = wait_with_others(signals, client, name);
-                if (status != EXIT_DONE)
-                        return status;
-        }
-        code = pawl_once_look(client, request.key, &why, &result); /* it may have been done while we came to it */
-        if (code == PAWL_NOT_FOUND)
+        status = claim_wait(signals, client, name, &at_once, lock);
+        if (*lock || status != TAKEN)
+                return status;
+        status = wait_with_others(signals, client, name);
+        if (status == EXIT_DONE)
+                status = look_for_result(client, &done);
+        if (status != EXIT_DONE || done)
+                return status;
+        return claim_wait(signals, client, name, &request.claim, lock); /* in line: src/recipe/once.c says why */
+}
+
+/* As pawl_once_begin, with an ear for signals. */
+static int once(struct signals *signals, pawl_client *client, const char *name)
+{
+        pawl_lock *lock = NULL;
+        bool done;
+        int status = look_for_result(client, &done);
+
+        if (!done)
+                status = come_to_it(signals, client, name, &lock);
+        if (!lock)
+                return status;
+        status = look_for_result(client, &done); /* it may have been done while we came to it */
+        if (!done)
                 return execute(signals, client, lock);
         pawl_release(lock);
-        return code == PAWL_OK ? replay(&result) : fail(code, &why);
+        return status;
 }
 
 static int run(const struct command *command, int argc, char **argv)

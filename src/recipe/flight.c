@@ -1,5 +1,6 @@
-/* flight.c - one builds, the others wait or use what is old: the lock "flight/KEY", and beside it the value. Those who wait share
- * the lock, so that they have it all at once when the builder is done. */
+/* flight.c - one builds, the others wait or use what is old: the lock "flight/KEY", and beside it the value. Those who
+ * wait share the lock, so that they have it all at once when the builder is done. If they find nothing it has failed, and
+ * each stands in line: if they only tried, those who share would keep each other out. */
 #include <pawl/flight.h>
 
 #include <stdlib.h>
@@ -70,11 +71,11 @@ static int look(const struct flight *flight, enum age *age, struct pawl_value *v
         return PAWL_OK;
 }
 
-static int try_alone(const struct flight *flight, pawl_lock **lock)
+static int take_alone(const struct flight *flight, int64_t wait_ms, pawl_lock **lock)
 {
-        return pawl_acquire(
-                flight->client, flight->name,
-                PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .ttl_ms = flight->options.ttl_ms, .why = flight->options.why), lock);
+        return pawl_acquire(flight->client, flight->name,
+                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = flight->options.ttl_ms, .why = flight->options.why),
+                            lock);
 }
 
 static int wait_with_others(const struct flight *flight)
@@ -136,36 +137,51 @@ static int build_unless_built(const struct flight *flight, pawl_lock *lock, stru
 }
 
 /* Nothing fresh is there. PAWL_BUSY: another one is building it. */
-static int try_to_build(const struct flight *flight, struct pawl_value *value)
+static int try_to_build(const struct flight *flight, int64_t wait_ms, struct pawl_value *value)
 {
         pawl_lock *lock;
-        int code = try_alone(flight, &lock);
+        int code = take_alone(flight, wait_ms, &lock);
 
         return code == PAWL_OK ? build_unless_built(flight, lock, value) : code;
+}
+
+/* What is there, if it will do. PAWL_NOT_FOUND: it will not, and *old is what there is to use while another one builds. */
+static int use(const struct flight *flight, struct pawl_value *value, struct pawl_value *old)
+{
+        enum age age;
+        int code = look(flight, &age, value);
+
+        old->data = NULL;
+        if (code != PAWL_OK || age == AGE_FRESH)
+                return code;
+        if (age == AGE_STALE)
+                *old = *value;
+        return PAWL_NOT_FOUND;
 }
 
 static int run(const struct flight *flight, struct pawl_value *value)
 {
         struct pawl_value old;
-        enum age age;
-        int code;
+        int code = use(flight, value, &old);
 
-        for (;;) {
-                code = look(flight, &age, &old);
-                if (code == PAWL_OK && age != AGE_FRESH)
-                        code = try_to_build(flight, value);
-                else if (code == PAWL_OK)
-                        *value = old;
-                if (age == AGE_STALE && code == PAWL_BUSY) {
-                        *value = old;
-                        return PAWL_OK;
-                }
-                if (age == AGE_STALE)
-                        free(old.data);
-                if (code == PAWL_BUSY && (code = wait_with_others(flight)) == PAWL_OK)
-                        continue;
+        if (code != PAWL_NOT_FOUND)
                 return code;
+        code = try_to_build(flight, PAWL_NO_WAIT, value);
+        if (code == PAWL_BUSY && old.data) {
+                *value = old;
+                return PAWL_OK;
         }
+        free(old.data);
+        if (code != PAWL_BUSY)
+                return code;
+        code = wait_with_others(flight);
+        if (code == PAWL_OK)
+                code = use(flight, value, &old);
+        if (code != PAWL_NOT_FOUND)
+                return code;
+        free(old.data);
+        code = try_to_build(flight, recipe_left(flight->deadline), value);
+        return code == PAWL_BUSY ? PAWL_TIMEOUT : code;
 }
 
 int pawl_flight(pawl_client *client, const char *key, const struct pawl_flight_options *theirs, pawl_build_fn *fn,

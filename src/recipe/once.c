@@ -1,12 +1,14 @@
 /* once.c - one execution for each key: the lock "once/KEY", and beside it the result.
  *
  *   look --found--> done
- *    ^ '--nothing--> try the lock --taken--> look again --found--> give the lock back, done
- *    |                  |                        '--nothing--> run, store, release
- *    |                  '--busy--> wait, sharing the lock with all others who wait
- *    '---------------------------------------------'
+ *    '--nothing--> try the lock --taken--> look again --found--> give the lock back, done
+ *                     |                        '--nothing--> run, store, release
+ *                     '--busy--> wait with all others --> look --found--> done
+ *                                                         '--nothing--> stand in line for the lock, as above
  *
- * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. */
+ * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If they
+ * find nothing, the runner has failed. Then each stands in line: if they only tried, those who share would keep each other out,
+ * for as long as they are many. */
 #include <pawl/once.h>
 
 #include <stdlib.h>
@@ -86,10 +88,11 @@ int pawl_once_finish(pawl_lock *lock, const struct pawl_result *result, int64_t 
 
 /* ---- who runs ----------------------------------------------------------------------------------------------------- */
 
-static int try_alone(pawl_client *client, const char *name, const struct pawl_once_options *options, pawl_lock **lock)
+static int take_alone(pawl_client *client, const char *name, const struct pawl_once_options *options, int64_t wait_ms,
+                      pawl_lock **lock)
 {
         return pawl_acquire(client, name,
-                            PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .ttl_ms = options->ttl_ms, .note = options->note,
+                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .note = options->note,
                                       .on_lost = options->on_lost, .arg = options->arg, .why = options->why),
                             lock);
 }
@@ -132,18 +135,21 @@ static int begin(pawl_client *client, const char *name, const struct pawl_once_o
         int code;
 
         *lock = NULL;
-        for (;;) {
-                code = look(client, name, options->why, result);
+        code = look(client, name, options->why, result);
+        if (code != PAWL_NOT_FOUND)
+                return code;
+        code = take_alone(client, name, options, PAWL_NO_WAIT, lock);
+        if (code == PAWL_BUSY) {
+                code = wait_with_others(client, name, options, deadline);
+                if (code == PAWL_OK)
+                        code = look(client, name, options->why, result);
                 if (code != PAWL_NOT_FOUND)
                         return code;
-                code = try_alone(client, name, options, lock);
-                if (code == PAWL_OK)
-                        return look_alone(client, name, options->why, result, lock);
+                code = take_alone(client, name, options, recipe_left(deadline), lock);
                 if (code == PAWL_BUSY)
-                        code = wait_with_others(client, name, options, deadline);
-                if (code != PAWL_OK)
-                        return code;
+                        code = PAWL_TIMEOUT;
         }
+        return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;
 }
 
 /* What all of them begin with. */
