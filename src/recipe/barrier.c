@@ -145,10 +145,10 @@ static int wait_for_gate(pawl_barrier *barrier, const struct pawl_barrier_option
 
         for (;;) {
                 code = read_gate(barrier, &barrier->through);
+                if (code == PAWL_OK) /* who was asleep past its lease was not counted when the gate was opened */
+                        code = pawl_check(barrier->lock);
                 if (code == PAWL_OK && barrier->through >= mine)
                         return PAWL_OK;
-                if (code == PAWL_OK)
-                        code = pawl_check(barrier->lock);
                 if (code == PAWL_OK)
                         code = enough(barrier, barrier->through, &yes);
                 if (code == PAWL_OK && yes)
