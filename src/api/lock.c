@@ -273,6 +273,8 @@ static void on_wait_over(struct timer *timer)
 {
         struct vigil *vigil = container_of(timer, struct vigil, over);
 
+        if (vigil->sleeper.got) /* told a moment ago: the lock may be another's by now, and so its sleeper */
+                return;
         vigil->lock->sleeper = NULL;
         vigil->sleeper.status = PAWL_TIMEOUT;
         vigil->sleeper.got = vigil->sleeper.wanted;
@@ -291,6 +293,8 @@ static int wait_for_decision(struct pawl_client *client, struct pawl_lock *lock,
         lock->sleeper = &me.sleeper;
         client_sleep(client, &me.sleeper);
         loop_unset(&client->loop, &me.over);
+        if (me.sleeper.status == PAWL_OK && client->closing) /* as in wait_for_grant; here close gives it back */
+                return PAWL_CANCELLED;
         return me.sleeper.status;
 }
 
@@ -343,11 +347,13 @@ static void outwait_callbacks(struct pawl_client *client, struct pawl_lock *lock
         client->inside--;
 }
 
-/* Of another thread in pawl_wait: he does not see its end any more. */
+/* Of another thread in pawl_renew or pawl_wait: he does not see its end any more. */
 static void end_wait(struct pawl_lock *lock)
 {
-        struct sleeper *sleeper = lock->sleeper;
+        struct sleeper *sleeper;
 
+        core_end_renewal(lock, PAWL_LOST);
+        sleeper = lock->sleeper;
         if (!sleeper)
                 return;
         sleeper->got = sleeper->wanted;
@@ -364,7 +370,6 @@ static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
         int code;
 
         list_init(&me.listed);
-        core_end_renewal(lock, PAWL_LOST); /* of another thread: he does not see its end any more */
         end_wait(lock);
         lock->owned = false;
         lock->sleeper = &me;
@@ -424,10 +429,12 @@ int pawl_cancel(pawl_lock *lock)
 
         if (code != PAWL_OK)
                 return code;
-        if (lock->state == LOCK_WAITING)
+        if (lock->state == LOCK_WAITING) {
                 core_cancel(lock, false);
-        else
+                client_kick(client); /* who is in pawl_wait may sleep in the loop, and the store need not answer */
+        } else {
                 code = PAWL_MISUSE;
+        }
         client_unlock(client);
         return code;
 }

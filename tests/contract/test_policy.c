@@ -120,6 +120,36 @@ TEST(a_claim_that_is_given_back_ends_the_wait_of_another_thread)
         CHECK_INT(pawl_release(lock), PAWL_OK);
 }
 
+static void *wait_patiently(void *arg)
+{
+        static atomic_int code;
+
+        atomic_store(&code, pawl_wait(arg, PATIENCE));
+        return &code;
+}
+
+TEST(a_claim_that_is_cancelled_ends_the_wait_of_another_thread_at_once)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_lock *lock, *waiting;
+        pthread_t thread;
+        int64_t before;
+        void *code;
+
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &waiting));
+        REQUIRE(pthread_create(&thread, NULL, wait_patiently, waiting) == 0);
+        nap(100);
+        before = now_ms();
+        CHECK_INT(pawl_cancel(waiting), PAWL_OK);
+        REQUIRE(pthread_join(thread, &code) == 0);
+        CHECK_INT(atomic_load((atomic_int *)code), PAWL_CANCELLED);
+        CHECK(now_ms() - before < PATIENCE / 2);
+        pawl_release(waiting);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+}
+
 TEST(who_waits_for_a_claim_does_not_take_the_callbacks_place)
 {
         const char *place = fresh_place();
