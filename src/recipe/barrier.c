@@ -10,6 +10,8 @@
 
 #include "recipe.h"
 
+static const char magic[] = "pawl-barrier 1 ";
+
 struct pawl_barrier {
         pawl_client *client;
         pawl_lock *lock;
@@ -71,7 +73,7 @@ static int in_order(const void *one, const void *other)
 static int read_gate(const pawl_barrier *barrier, uint64_t *through)
 {
         struct pawl_value value;
-        int end = 0, code = pawl_fetch(barrier->client, barrier->gate, &value);
+        int code = pawl_fetch(barrier->client, barrier->gate, &value);
         bool good;
 
         *through = 0;
@@ -79,8 +81,7 @@ static int read_gate(const pawl_barrier *barrier, uint64_t *through)
                 return PAWL_OK;
         if (code != PAWL_OK)
                 return code;
-        good = value.size < 64 && sscanf(value.data, "pawl-barrier 1 %" SCNu64 "%n", through, &end) == 1 &&
-               (size_t)end == value.size;
+        good = recipe_read_number(value.data, value.size, magic, INT64_MAX, through);
         free(value.data);
         return good ? PAWL_OK : PAWL_CORRUPT;
 }
@@ -101,8 +102,7 @@ static int open_locked(const pawl_barrier *barrier, pawl_lock *gate)
         while (first < crowd.count && crowd.tokens[first] <= through)
                 first++;
         if (code == PAWL_OK && crowd.count - first >= barrier->parties) {
-                length = snprintf(text, sizeof(text), "pawl-barrier 1 %" PRIu64,
-                                  crowd.tokens[first + barrier->parties - 1]);
+                length = snprintf(text, sizeof(text), "%s%" PRIu64, magic, crowd.tokens[first + barrier->parties - 1]);
                 code = pawl_store(gate, text, (size_t)length, 0);
         }
         free(crowd.tokens);

@@ -7,6 +7,8 @@
 
 #include "recipe.h"
 
+static const char magic[] = "pawl-latch 1 ";
+
 static int prepare(pawl_client *client, const char *name, const struct pawl_barrier_options *theirs,
                    struct pawl_barrier_options *options, char room[PAWL_NAME_MAX + 1])
 {
@@ -24,13 +26,14 @@ static int prepare(pawl_client *client, const char *name, const struct pawl_barr
 static int read_count(pawl_client *client, const char *name, uint32_t *count)
 {
         struct pawl_value value;
-        int end = 0, code = pawl_fetch(client, name, &value);
+        uint64_t number = 0;
+        int code = pawl_fetch(client, name, &value);
         bool good;
 
         if (code != PAWL_OK)
                 return code;
-        good = value.size < 64 && sscanf(value.data, "pawl-latch 1 %" SCNu32 "%n", count, &end) == 1 &&
-               (size_t)end == value.size;
+        good = recipe_read_number(value.data, value.size, magic, UINT32_MAX, &number);
+        *count = (uint32_t)number;
         free(value.data);
         return good ? PAWL_OK : PAWL_CORRUPT;
 }
@@ -48,7 +51,7 @@ static int count_down(pawl_client *client, pawl_lock *lock, uint32_t total, uint
         if (code != PAWL_OK)
                 return code;
         *left = count > steps ? count - steps : 0;
-        length = snprintf(text, sizeof(text), "pawl-latch 1 %" PRIu32, *left);
+        length = snprintf(text, sizeof(text), "%s%" PRIu32, magic, *left);
         return pawl_store(lock, text, (size_t)length, 0);
 }
 

@@ -20,6 +20,10 @@ enum { US = 1000 };
 #define KEEP_AT_LEAST_MS 10000
 #define COUNT_MAX INT64_C(1000000000)
 #define PER_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
+/* ns since 1970, and so far from the last that can be told that a full bucket can be added. */
+#define FULL_AT_MAX (INT64_MAX - PER_MAX_MS * RECIPE_MS)
+
+static const char magic[] = "pawl-limit 1 ";
 
 struct bucket {
         char name[PAWL_NAME_MAX + 1];
@@ -74,30 +78,24 @@ static int read_bucket(const struct pawl_limit_options *options, struct bucket *
 static int keep(pawl_lock *lock, int64_t full_at, int64_t for_ns)
 {
         char text[64];
-        int length = snprintf(text, sizeof(text), "pawl-limit 1 %" PRId64, full_at);
+        int length = snprintf(text, sizeof(text), "%s%" PRId64, magic, full_at);
         int64_t for_ms = for_ns / RECIPE_MS + KEEP_AT_LEAST_MS;
 
         return pawl_store(lock, text, (size_t)length, for_ms < PER_MAX_MS ? for_ms : PER_MAX_MS);
 }
 
-static bool read_text(const char *text, size_t size, int64_t *full_at)
-{
-        int end = 0;
-
-        return size < 64 && sscanf(text, "pawl-limit 1 %" SCNd64 "%n", full_at, &end) == 1 && (size_t)end == size &&
-               *full_at >= 0;
-}
-
 static int fetch(pawl_client *client, const char *name, int64_t *now, int64_t *full_at)
 {
         struct pawl_value value;
+        uint64_t number = 0;
         int code = pawl_fetch(client, name, &value);
         bool good;
 
         if (code != PAWL_OK)
                 return code;
         *now = value.now_us * US;
-        good = read_text(value.data, value.size, full_at);
+        good = recipe_read_number(value.data, value.size, magic, FULL_AT_MAX, &number);
+        *full_at = (int64_t)number;
         free(value.data);
         return good ? PAWL_OK : PAWL_CORRUPT;
 }
@@ -132,7 +130,7 @@ static int take(pawl_client *client, pawl_lock *lock, const struct bucket *bucke
         if (*wait < 0)
                 *wait = 0;
         *permit = (struct pawl_permit){.at_us = (now + *wait) / US, .wait_ms = (*wait + RECIPE_MS - 1) / RECIPE_MS};
-        if (*wait > bucket->wait)
+        if (*wait > bucket->wait || full_at > FULL_AT_MAX)
                 return bucket->wait ? PAWL_TIMEOUT : PAWL_BUSY;
         return keep(lock, full_at, full_at - now);
 }

@@ -72,11 +72,31 @@ int recipe_name(const char *family, const char *name, char room[PAWL_NAME_MAX + 
         return PAWL_OK;
 }
 
+bool recipe_read_number(const char *text, size_t size, const char *magic, uint64_t most, uint64_t *number)
+{
+        size_t at = strlen(magic);
+        uint64_t value = 0;
+
+        if (size <= at || memcmp(text, magic, at) != 0 || (text[at] == '0' && size > at + 1))
+                return false;
+        for (; at < size; at++) {
+                uint64_t digit = (unsigned char)text[at] - (uint64_t)'0'; /* what is below wraps, and is too great */
+
+                if (digit > 9 || digit > most || value > (most - digit) / 10)
+                        return false;
+                value = value * 10 + digit;
+        }
+        *number = value;
+        return true;
+}
+
 int64_t recipe_deadline(int64_t wait_ms)
 {
-        if (wait_ms == PAWL_FOREVER)
+        int64_t now = when_now();
+
+        if (wait_ms == PAWL_FOREVER || wait_ms > (RECIPE_NEVER - now) / RECIPE_MS) /* centuries, too */
                 return RECIPE_NEVER;
-        return when_now() + (wait_ms == PAWL_NO_WAIT ? 0 : wait_ms * RECIPE_MS);
+        return wait_ms < 0 ? now : now + wait_ms * RECIPE_MS;
 }
 
 int64_t recipe_left(int64_t deadline)

@@ -22,6 +22,10 @@ int recipe_needs(pawl_client *client, uint32_t capabilities, struct pawl_why *wh
 /* "FAMILY/NAME": the lock that a recipe takes for something called NAME. PAWL_INVALID if that is too long. */
 int recipe_name(const char *family, const char *name, char room[PAWL_NAME_MAX + 1], struct pawl_why *why);
 
+/* A number that a recipe keeps, as recipes write it: magic, digits (without a zero before them), nothing else. False: it is
+ * something else, or more than most. */
+bool recipe_read_number(const char *text, size_t size, const char *magic, uint64_t most, uint64_t *number);
+
 /* When a wait of wait_ms that begins now is over: RECIPE_NEVER for PAWL_FOREVER, now for PAWL_NO_WAIT. */
 int64_t recipe_deadline(int64_t wait_ms);
 /* What is left of it, as wait_ms for the next call: PAWL_NO_WAIT if nothing is. */
