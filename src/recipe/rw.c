@@ -79,10 +79,10 @@ int pawl_rw_acquire(pawl_client *client, const char *name, int mode, const struc
                 return recipe_fail(options.why, PAWL_NO_MEMORY, pawl_strerror(PAWL_NO_MEMORY));
         rw->client = client;
         rw->options = options;
-        rw->options.note = NULL; /* the caller's text: only for what is taken now */
         rw->options.why = NULL;
         memcpy(rw->name, name, strlen(name) + 1);
         code = acquire(rw, mode, recipe_deadline(options.wait_ms), options.why);
+        rw->options.note = NULL; /* the caller's text: only for what was taken now */
         if (code == PAWL_OK)
                 *out = rw;
         else
@@ -90,23 +90,22 @@ int pawl_rw_acquire(pawl_client *client, const char *name, int mode, const struc
         return code;
 }
 
-/* Another mode of NAME, with the right to write kept. A wait that was in vain leaves it as it was. */
+/* Another mode of NAME, with the right to write kept. If it cannot be had NAME is shared: what an upgrade began with, and what
+ * a downgrade is for. */
 static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
 {
-        int code, back;
+        int code = pawl_rw_check(rw);
 
-        code = pawl_rw_check(rw);
         if (code != PAWL_OK)
                 return code;
         (void)pawl_release(rw->lock);
         rw->lock = NULL;
         code = take(rw, rw->name, mode, wait_ms, NULL, &rw->lock);
-        if (code == PAWL_OK) /* the right may have been lost while we waited: then others may have written */
-                return pawl_check(rw->right) == PAWL_OK ? PAWL_OK : PAWL_LOST;
-        back = take(rw, rw->name, PAWL_SHARED, PAWL_FOREVER, NULL, &rw->lock);
-        if (back != PAWL_OK || pawl_check(rw->right) != PAWL_OK)
+        if (code != PAWL_OK && take(rw, rw->name, PAWL_SHARED, PAWL_FOREVER, NULL, &rw->lock) != PAWL_OK)
                 return PAWL_LOST;
-        return code;
+        if (pawl_check(rw->right) != PAWL_OK) /* lost while we waited: then others may have written */
+                return PAWL_LOST;
+        return mode == PAWL_SHARED ? PAWL_OK : code; /* the second try is as good as the first */
 }
 
 int pawl_rw_upgrade(pawl_rw *rw, int64_t wait_ms)
