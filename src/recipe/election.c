@@ -284,7 +284,7 @@ int pawl_observe(pawl_client *client, const char *name, const struct pawl_observ
 {
         struct pawl_observe_options options;
         struct observer observer = {.fn = fn, .arg = arg};
-        int64_t deadline;
+        int64_t deadline, next;
         int code = fn ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
 
         if (code != PAWL_OK)
@@ -304,7 +304,8 @@ int pawl_observe(pawl_client *client, const char *name, const struct pawl_observ
                         code = recipe_fail(options.why, PAWL_TIMEOUT, "the time to observe is over");
                         break;
                 }
-                when_sleep((options.every_ms ? options.every_ms : LOOK_EVERY_MS) * RECIPE_MS);
+                next = recipe_deadline(options.every_ms ? options.every_ms : LOOK_EVERY_MS);
+                when_sleep((next < deadline ? next : deadline) - when_now());
         }
         pawl_leader_free(&observer.told);
         return code;
