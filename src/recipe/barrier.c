@@ -109,16 +109,19 @@ static int open_locked(const pawl_barrier *barrier, pawl_lock *gate)
         return code;
 }
 
-static int open_gate(const pawl_barrier *barrier, struct pawl_why *why)
+/* False in *done: another one is just doing it, or it is not known what came of it. */
+static int open_gate(const pawl_barrier *barrier, struct pawl_why *why, bool *done)
 {
         pawl_lock *gate;
         int code = pawl_acquire(barrier->client, barrier->gate,
                                 PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .ttl_ms = barrier->ttl_ms, .why = why), &gate);
 
+        *done = false;
         if (code != PAWL_OK)
-                return code == PAWL_BUSY ? PAWL_OK : code; /* another one is just doing it */
+                return code == PAWL_BUSY ? PAWL_OK : code;
         code = open_locked(barrier, gate);
         (void)pawl_release(gate);
+        *done = code == PAWL_OK;
         return code == PAWL_LOST || code == PAWL_IN_DOUBT ? PAWL_OK : code; /* it will be seen, or tried again */
 }
 
@@ -140,10 +143,11 @@ static int wait_for_gate(pawl_barrier *barrier, const struct pawl_barrier_option
 {
         struct recipe_pause pause = {.deadline = recipe_deadline(options->wait_ms)};
         uint64_t mine = pawl_token(barrier->lock);
-        bool yes = false;
         int code;
 
         for (;;) {
+                bool yes = false, done = false;
+
                 code = read_gate(barrier, &barrier->through);
                 if (code == PAWL_OK) /* who was asleep past its lease was not counted when the gate was opened */
                         code = pawl_check(barrier->lock);
@@ -152,11 +156,11 @@ static int wait_for_gate(pawl_barrier *barrier, const struct pawl_barrier_option
                 if (code == PAWL_OK)
                         code = enough(barrier, barrier->through, &yes);
                 if (code == PAWL_OK && yes)
-                        code = open_gate(barrier, options->why);
+                        code = open_gate(barrier, options->why, &done);
                 if (code != PAWL_OK)
                         return code == PAWL_LOST ? recipe_fail(options->why, code, "our lease ran out while we waited")
                                                  : recipe_explain(options->why, barrier->client, code);
-                if (!yes && !recipe_pause(&pause))
+                if (!done && !recipe_pause(&pause))
                         return recipe_fail(options->why, PAWL_TIMEOUT, "not enough have come in time");
         }
 }
