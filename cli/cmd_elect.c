@@ -1,4 +1,5 @@
-/* cmd_elect.c - `pawl elect`: campaign, run COMMAND while we lead, and campaign again. And who leads, for those who only look. */
+/* cmd_elect.c - `pawl elect`: campaign, run COMMAND while we lead, and campaign again. And who leads, for those who only
+ * look. */
 #include <pawl/election.h>
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* cmd_once.c - `pawl once`: the first caller with KEY runs COMMAND; status and output are kept, and later callers get them. */
+/* cmd_once.c - `pawl once`: the first caller with KEY runs COMMAND; status and output are kept, and later callers get
+ * them. */
 #include <pawl/once.h>
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* hold.c - COMMAND under a held lock: its environment, its start and its end. What `pawl run`, `pawl elect` and `pawl once` share. */
+/* hold.c - COMMAND under a held lock: its environment, its start and its end. What `pawl run`, `pawl elect` and `pawl
+ * once` share. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

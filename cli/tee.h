@@ -17,11 +17,11 @@ struct tee {
         bool cut; /* there was more than room */
 };
 
-/* From here on standard output is a pipe, for COMMAND to write to; it is copied to the real one, and the first room bytes are
- * kept. False: says why. */
+/* From here on standard output is a pipe, for COMMAND to write to; it is copied to the real one, and the first room
+ * bytes are kept. False: says why. */
 bool tee_begin(struct tee *, size_t room);
-/* COMMAND has ended: what it had written is passed on, and standard output is the real one again. Processes that COMMAND left
- * behind are not waited for. bytes stay, to be freed. */
+/* COMMAND has ended: what it had written is passed on, and standard output is the real one again. Processes that COMMAND
+ * left behind are not waited for. bytes stay, to be freed. */
 void tee_end(struct tee *);
 
 #endif

@@ -248,7 +248,8 @@ PAWL_EXPORT int pawl_cancel(pawl_lock *lock);
 PAWL_EXPORT PAWL_MUST_USE int pawl_wait(pawl_lock *lock, int64_t wait_ms);
 
 /* PAWL_OK while held and the lease stands at this moment by our own clock; else PAWL_LOST, or PAWL_MISUSE before the
- * grant; PAWL_WOUNDED while it is held, after pawl_wound. Call it before every guarded step and after every blocking call. */
+ * grant; PAWL_WOUNDED while it is held, after pawl_wound. Call it before every guarded step and after every blocking
+ * call. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_check(pawl_lock *lock);
 /* The fencing token: > 0, greater than that of every earlier grant of this name; 0 before the grant. Send it along
  * with every write *and read* (include/pawl/guard.h). It stays readable after a loss. */
@@ -289,11 +290,11 @@ PAWL_EXPORT int pawl_forget(pawl_lock *lock);
 
 enum { PAWL_VALUE_MAX = 65536 };
 
-/* Keeps data under the lock's name, if and only if the lock is still ours in the store at that very moment: one step there, so
- * that what a holder sends too late changes nothing, however late it was. For exclusive locks. PAWL_LOST: it is not ours, and
- * nothing was changed. PAWL_IN_DOUBT: sent and not confirmed; release the lock, and let the next holder find out. keep_ms: for
- * how long, by the store's clock; 0: until it is replaced. size 0: keep nothing any more. It stays when the lock is released or
- * lost. Blocks. */
+/* Keeps data under the lock's name, if and only if the lock is still ours in the store at that very moment: one step
+ * there, so that what a holder sends too late changes nothing, however late it was. For exclusive locks. PAWL_LOST: it
+ * is not ours, and nothing was changed. PAWL_IN_DOUBT: sent and not confirmed; release the lock, and let the next holder
+ * find out. keep_ms: for how long, by the store's clock; 0: until it is replaced. size 0: keep nothing any more. It
+ * stays when the lock is released or lost. Blocks. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_store(pawl_lock *lock, const void *data, size_t size, int64_t keep_ms);
 
 struct pawl_value {
@@ -303,8 +304,8 @@ struct pawl_value {
         int64_t stored_us; /* unix time by the store's clock; ZooKeeper tells its own, etcd none: there it is the writer's */
         int64_t now_us; /* the same clock's when it was read (for ZooKeeper and etcd the reader's) */
 };
-/* What is kept under a name; no lock is needed. Never older than what was confirmed before the call. PAWL_NOT_FOUND if there is
- * nothing, or no longer. Blocks. */
+/* What is kept under a name; no lock is needed. Never older than what was confirmed before the call. PAWL_NOT_FOUND if
+ * there is nothing, or no longer. Blocks. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fetch(pawl_client *client, const char *name, struct pawl_value *value);
 
 /* ---- looking, and interfering --------------------------------------------------------------------------------- */

@@ -1,18 +1,20 @@
 /* election.h - one leader among many candidates, with an epoch and a word to everybody.
  *
- *     if (pawl_campaign(client, "scheduler", PAWL_ELECTION(.value = address, .value_size = strlen(address)), &election) == PAWL_OK) {
+ *     if (pawl_campaign(client, "scheduler", PAWL_ELECTION(.value = address, .value_size = strlen(address)), &election)
+ *     == PAWL_OK) {
  *             while (pawl_leads(election) == PAWL_OK)
  *                     do_one_thing(pawl_epoch(election));
  *             pawl_resign(election);
  *     }
  *
- * The leader is the holder of the lock NAME, the epoch is its token: it grows with every election. A leader that cannot renew its
- * lease stops leading by its own clock before anybody else can be elected; a leader that was asleep and has not looked yet is
- * fenced: send the epoch along with what you do, to a guard (guard.h). Candidates wait in one queue where the engine has one.
+ * The leader is the holder of the lock NAME, the epoch is its token: it grows with every election. A leader that cannot
+ * renew its lease stops leading by its own clock before anybody else can be elected; a leader that was asleep and has
+ * not looked yet is fenced: send the epoch along with what you do, to a guard (guard.h). Candidates wait in one queue
+ * where the engine has one.
  *
- * The value is what the leader wants others to know: an address, say. It is kept with the epoch it belongs to, and goes with the
- * leader. It needs PAWL_CAN_KEEP; to see who leads needs PAWL_CAN_INSPECT. Leaders of ZooKeeper's and etcd's own recipes exclude
- * ours, where they use the same path: docs/engines. The rules of pawl.h hold here too. */
+ * The value is what the leader wants others to know: an address, say. It is kept with the epoch it belongs to, and goes
+ * with the leader. It needs PAWL_CAN_KEEP; to see who leads needs PAWL_CAN_INSPECT. Leaders of ZooKeeper's and etcd's
+ * own recipes exclude ours, where they use the same path: docs/engines. The rules of pawl.h hold here too. */
 #ifndef PAWL_ELECTION_H
 #define PAWL_ELECTION_H
 
@@ -50,7 +52,8 @@ struct pawl_election_options {
 /* Waits to be elected. PAWL_OK: we lead, and the value is published. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_campaign(pawl_client *client, const char *name,
                                             const struct pawl_election_options *options, pawl_election **election);
-/* The asynchronous twin: the handle is given at once, and must be resigned once. options->value may not be given: publish it. */
+/* The asynchronous twin: the handle is given at once, and must be resigned once. options->value may not be given:
+ * publish it. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_campaign_async(pawl_client *client, const char *name,
                                                   const struct pawl_election_options *options,
                                                   pawl_elected_fn *on_elected, void *arg, pawl_election **election);
@@ -63,7 +66,8 @@ PAWL_EXPORT int64_t pawl_leads_ms(pawl_election *election);
 PAWL_EXPORT uint64_t pawl_epoch(const pawl_election *election);
 /* Replaces the value; size 0: nothing any more. PAWL_LOST: we do not lead, and nothing was changed. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_publish(pawl_election *election, const void *value, size_t size);
-/* Withdraws the value, and steps down; the next in line leads. Consumed whatever is returned; NULL is fine. As pawl_release. */
+/* Withdraws the value, and steps down; the next in line leads. Consumed whatever is returned; NULL is fine. As
+ * pawl_release. */
 PAWL_EXPORT int pawl_resign(pawl_election *election);
 
 struct pawl_leader {
@@ -95,8 +99,9 @@ struct pawl_observe_options {
 
 /* leader NULL: nobody leads. Borrowed for the call. A return other than 0 ends pawl_observe. */
 typedef int pawl_leader_fn(const struct pawl_leader *leader, void *arg);
-/* Tells who leads, and again whenever leader or value have changed, until fn says so: then PAWL_OK. A store that does not answer is
- * asked again; only what will not get better ends it. A leader who was deposed between two looks is not told. */
+/* Tells who leads, and again whenever leader or value have changed, until fn says so: then PAWL_OK. A store that does
+ * not answer is asked again; only what will not get better ends it. A leader who was deposed between two looks is not
+ * told. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_observe(pawl_client *client, const char *name,
                                            const struct pawl_observe_options *options, pawl_leader_fn *fn, void *arg);
 

@@ -1,5 +1,5 @@
-/* flight.h - single-flight, against cache stampedes: when a cached value is missing or old, one caller builds it, and the others
- * wait for it or use the old one meanwhile.
+/* flight.h - single-flight, against cache stampedes: when a cached value is missing or old, one caller builds it, and
+ * the others wait for it or use the old one meanwhile.
  *
  *     code = pawl_flight(client, "front-page", PAWL_FLIGHT(.fresh_ms = 30000, .stale_ms = 300000), render, site, &value);
  *
@@ -7,8 +7,8 @@
  *   | everybody     | one builds anew; the  | gone: one builds,
  *   | gets it       | others get the old one | the others wait
  *
- * The value is kept in the store, under the lock "flight/KEY" (at most PAWL_VALUE_MAX bytes; for more, keep the place where it
- * lies). A builder that was overtaken stores nothing. Needs PAWL_CAN_KEEP; the rules of pawl.h hold here too. */
+ * The value is kept in the store, under the lock "flight/KEY" (at most PAWL_VALUE_MAX bytes; for more, keep the place
+ * where it lies). A builder that was overtaken stores nothing. Needs PAWL_CAN_KEEP; the rules of pawl.h hold here too. */
 #ifndef PAWL_FLIGHT_H
 #define PAWL_FLIGHT_H
 
@@ -32,12 +32,12 @@ struct pawl_flight_options {
 #define PAWL_FLIGHT(...) (&(const struct pawl_flight_options){.size = sizeof(struct pawl_flight_options), __VA_ARGS__})
 #endif
 
-/* Builds the value: *data by malloc (taken over), *size of them, at least one. Any code but PAWL_OK: this caller gets it, and
- * the next one builds. The lock is held meanwhile. */
+/* Builds the value: *data by malloc (taken over), *size of them, at least one. Any code but PAWL_OK: this caller gets
+ * it, and the next one builds. The lock is held meanwhile. */
 typedef int pawl_build_fn(pawl_lock *lock, void **data, size_t *size, void *arg);
 
-/* The value, fresh or as old as stale_ms allows. value->token is that of its building. If we built it ourselves and the store
- * cannot take it (PAWL_FULL, out of reach), it is given all the same. */
+/* The value, fresh or as old as stale_ms allows. value->token is that of its building. If we built it ourselves and the
+ * store cannot take it (PAWL_FULL, out of reach), it is given all the same. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_flight(pawl_client *client, const char *key,
                                           const struct pawl_flight_options *options, pawl_build_fn *build, void *arg,
                                           struct pawl_value *value);

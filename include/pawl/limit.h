@@ -38,12 +38,13 @@ struct pawl_limit_options {
 #endif
 
 struct pawl_permit {
-        int64_t at_us; /* from when on it counts, by the store's clock (unix time) */
-        int64_t wait_ms; /* how long this call waited for that moment; if it failed for lack of permits, how long it would have */
+        int64_t at_us;   /* from when on it counts, by the store's clock (unix time) */
+        int64_t wait_ms; /* how long this call waited for it; if there was none, how long it would have had to */
 };
 
-/* PAWL_OK: go on, now. PAWL_BUSY (PAWL_NO_WAIT): there is no permit now. PAWL_TIMEOUT: there will be none within wait_ms; that is
- * known and said at once, and nothing was reserved. permit may be NULL; it is also written with the last two. */
+/* PAWL_OK: go on, now. PAWL_BUSY (PAWL_NO_WAIT): there is no permit now. PAWL_TIMEOUT: there will be none within
+ * wait_ms; that is known and said at once, and nothing was reserved. permit may be NULL; it is also written with the
+ * last two. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_limit(pawl_client *client, const char *name,
                                          const struct pawl_limit_options *options, struct pawl_permit *permit);
 

@@ -5,12 +5,13 @@
  *     if (pawl_once(client, "payment-4711", NULL, charge_card, order, &result) == PAWL_OK)
  *             ...result is that of the one execution, whoever made it; free(result.data)
  *
- * The first caller runs, under the lock "once/KEY"; the others wait for it, or find the result. The result is stored in the
- * same store as the lock, in one step with the check that the lock is still the runner's. If the runner dies or sleeps past its
- * lease, another caller runs, with a greater token; what the first one stores late is refused, and it gets the other's result.
+ * The first caller runs, under the lock "once/KEY"; the others wait for it, or find the result. The result is stored in
+ * the same store as the lock, in one step with the check that the lock is still the runner's. If the runner dies or
+ * sleeps past its lease, another caller runs, with a greater token; what the first one stores late is refused, and it
+ * gets the other's result.
  *
- * That *execution* ends once is up to what it does: a runner that was overtaken may still be at work. So send the token along
- * (pawl_token(lock)) to a guard (guard.h), and of any number of executions one takes effect.
+ * That *execution* ends once is up to what it does: a runner that was overtaken may still be at work. So send the token
+ * along (pawl_token(lock)) to a guard (guard.h), and of any number of executions one takes effect.
  *
  * Needs PAWL_CAN_KEEP; the rules of pawl.h hold here too. */
 #ifndef PAWL_ONCE_H
@@ -50,12 +51,12 @@ struct pawl_result {
         uint32_t flags;    /* what the execution said: 16 bits for its own use */
 };
 
-/* The execution. Fill status, flags, data (by malloc; taken over) and size of *result and return PAWL_OK: that is the result for
- * everybody. Any other code: nothing is kept, this caller gets the code, and the next one runs. */
+/* The execution. Fill status, flags, data (by malloc; taken over) and size of *result and return PAWL_OK: that is the
+ * result for everybody. Any other code: nothing is kept, this caller gets the code, and the next one runs. */
 typedef int pawl_once_fn(pawl_lock *lock, struct pawl_result *result, void *arg);
 
-/* Runs fn unless somebody has, and gives the one result. PAWL_OK; what fn said; or PAWL_IN_DOUBT: it ran, and whether its result
- * was kept is not known: ask again. */
+/* Runs fn unless somebody has, and gives the one result. PAWL_OK; what fn said; or PAWL_IN_DOUBT: it ran, and whether
+ * its result was kept is not known: ask again. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_once(pawl_client *client, const char *key, const struct pawl_once_options *options,
                                         pawl_once_fn *fn, void *arg, struct pawl_result *result);
 
@@ -64,9 +65,9 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_once(pawl_client *client, const char *key, co
 PAWL_EXPORT PAWL_MUST_USE int pawl_once_begin(pawl_client *client, const char *key,
                                               const struct pawl_once_options *options, struct pawl_result *result,
                                               pawl_lock **lock);
-/* Stores the result (data are copied; result->token and stored_us are not read) and releases the lock: consumed whatever is
- * returned. PAWL_LOST: another one has the lock, or had it, and the result is its business; nothing was stored. keep_ms as in
- * the options. */
+/* Stores the result (data are copied; result->token and stored_us are not read) and releases the lock: consumed whatever
+ * is returned. PAWL_LOST: another one has the lock, or had it, and the result is its business; nothing was stored.
+ * keep_ms as in the options. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_once_finish(pawl_lock *lock, const struct pawl_result *result, int64_t keep_ms);
 
 /* The result, if there is one: PAWL_NOT_FOUND if not. */

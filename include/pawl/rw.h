@@ -6,12 +6,13 @@
  *                     order_more(pawl_rw_token(rw));       what was read still holds
  *     pawl_rw_release(rw);
  *
- * Any number of readers, or one writer. One upgradable reader may be there beside plain readers; it keeps writers and other
- * upgradable readers out. A plain reader cannot upgrade: two of them would wait for each other for ever, so it is refused at
- * once. Whoever waits is served in order, and readers do not starve writers.
+ * Any number of readers, or one writer. One upgradable reader may be there beside plain readers; it keeps writers and
+ * other upgradable readers out. A plain reader cannot upgrade: two of them would wait for each other for ever, so it is
+ * refused at once. Whoever waits is served in order, and readers do not starve writers.
  *
- * Two locks are behind it: NAME, and "upgrade/NAME", which writers and upgradable readers take first. So all writers of NAME must
- * use these calls; plain readers may also take NAME with PAWL_SHARED. Needs PAWL_CAN_SHARE. The rules of pawl.h hold here too. */
+ * Two locks are behind it: NAME, and "upgrade/NAME", which writers and upgradable readers take first. So all writers of
+ * NAME must use these calls; plain readers may also take NAME with PAWL_SHARED. Needs PAWL_CAN_SHARE. The rules of
+ * pawl.h hold here too. */
 #ifndef PAWL_RW_H
 #define PAWL_RW_H
 

@@ -1,5 +1,5 @@
-/* inspect.c - looking at a store, interfering with it, and the bytes kept beside locks. The store's lines are copied while the client is locked and shown
- * to the caller's function afterwards, so that it may call what it likes. */
+/* inspect.c - looking at a store, interfering with it, and the bytes kept beside locks. The store's lines are copied
+ * while the client is locked and shown to the caller's function afterwards, so that it may call what it likes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -120,12 +120,12 @@ struct engine_inspect {
 /* Optional: a few bytes beside each lock (PAWL_CAN_KEEP). An engine that has it has inspect as well: what is not answered in
  * time is forgotten there, as any inquiry. */
 struct engine_values {
-        /* Keeps inquiry->data under the claim's name if, and only if, the claim is held in the store at that moment; check and
-         * write are one step there. PAWL_OK. PAWL_LOST: it is not, and nothing was changed. PAWL_IN_DOUBT: sent, and not
-         * confirmed. The claim may be gone before the answer: what is needed of it is copied. */
+        /* Keeps inquiry->data under the claim's name if, and only if, the claim is held in the store at that moment;
+         * check and write are one step there. PAWL_OK. PAWL_LOST: it is not, and nothing was changed. PAWL_IN_DOUBT:
+         * sent, and not confirmed. The claim may be gone before the answer: what is needed of it is copied. */
         void (*store)(struct engine *, const struct claim *, uint64_t token, struct inquiry *);
-        /* value, then answered with PAWL_OK; or PAWL_NOT_FOUND: there is nothing, or it was to be kept no longer. Never older
-         * than what was confirmed before it was asked, also by another server of the same store. */
+        /* value, then answered with PAWL_OK; or PAWL_NOT_FOUND: there is nothing, or it was to be kept no longer. Never
+         * older than what was confirmed before it was asked, also by another server of the same store. */
         void (*fetch)(struct engine *, struct inquiry *);
 };
 

@@ -1,6 +1,7 @@
-/* barrier.c - who waits at a barrier holds "barrier/NAME", shared; so those who died are not there. When enough are there, one of
- * them, with "gate/NAME", keeps beside that lock the token of the last who goes through: everybody with a token up to that one does.
- * Tokens only grow, so who comes later belongs to the next round, and nothing has to be put back. */
+/* barrier.c - who waits at a barrier holds "barrier/NAME", shared; so those who died are not there. When enough are
+ * there, one of them, with "gate/NAME", keeps beside that lock the token of the last who goes through: everybody with a
+ * token up to that one does. Tokens only grow, so who comes later belongs to the next round, and nothing has to be put
+ * back. */
 #include <pawl/barrier.h>
 
 #include <inttypes.h>

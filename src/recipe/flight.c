@@ -50,7 +50,8 @@ static int prepare(struct flight *flight, pawl_client *client, const char *key,
                        : code;
 }
 
-/* What is kept, and how old it is. A clock that differs from the writer's may make it look younger than nothing: fresh, too. */
+/* What is kept, and how old it is. A clock that differs from the writer's may make it look younger than nothing: fresh,
+ * too. */
 static int look(const struct flight *flight, enum age *age, struct pawl_value *value)
 {
         int code = pawl_fetch(flight->client, flight->name, value);

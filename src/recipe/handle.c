@@ -6,7 +6,8 @@
 
 #include "recipe.h"
 
-/* ---- reentrant ----------------------------------------------------------------------------------------------------------- */
+/* ---- reentrant
+ * ----------------------------------------------------------------------------------------------------------- */
 
 struct pawl_reentrant {
         pawl_client *client;
@@ -81,7 +82,8 @@ int pawl_reentrant_free(pawl_reentrant *reentrant)
         return code;
 }
 
-/* ---- handed over --------------------------------------------------------------------------------------------------------- */
+/* ---- handed over
+ * --------------------------------------------------------------------------------------------------------- */
 
 int pawl_hand_over(pawl_lock *lock, char *word, size_t size)
 {
@@ -102,7 +104,8 @@ int pawl_take_over(pawl_client *client, const char *word, const struct pawl_lock
         return pawl_adopt(client, word, &options, lock);
 }
 
-/* ---- lent ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lent
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static int count_waiter(const struct pawl_entry *entry, void *arg)
 {
@@ -145,7 +148,8 @@ int pawl_yield(pawl_client *client, const struct pawl_lock_options *options, paw
         return code;
 }
 
-/* The claim is in the queue, or on its way there: the holders hear of it. If the lock came free a moment ago it is we who hear. */
+/* The claim is in the queue, or on its way there: the holders hear of it. If the lock came free a moment ago it is we
+ * who hear. */
 static int wait_asking(pawl_client *client, pawl_lock *claim)
 {
         if (pawl_wait(claim, PAWL_NO_WAIT) == PAWL_TIMEOUT)

@@ -100,7 +100,8 @@ static int fetch(pawl_client *client, const char *name, int64_t *now, int64_t *f
         return good ? PAWL_OK : PAWL_CORRUPT;
 }
 
-/* The store's time, and when the bucket is full. Nothing is kept of a full one: then something must be, to be told the time. */
+/* The store's time, and when the bucket is full. Nothing is kept of a full one: then something must be, to be told the
+ * time. */
 static int look(pawl_client *client, pawl_lock *lock, int64_t *now, int64_t *full_at)
 {
         const char *name = pawl_name(lock);

@@ -6,9 +6,9 @@
  *                     '--busy--> wait with all others --> look --found--> done
  *                                                         '--nothing--> stand in line for the lock, as above
  *
- * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If they
- * find nothing, the runner has failed. Then each stands in line: if they only tried, those who share would keep each other out,
- * for as long as they are many. */
+ * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If
+ * they find nothing, the runner has failed. Then each stands in line: if they only tried, those who share would keep
+ * each other out, for as long as they are many. */
 #include <pawl/once.h>
 
 #include <stdlib.h>

@@ -4,8 +4,9 @@
  *   UPGRADABLE   the right, then NAME shared
  *   WRITE        the right, then NAME alone
  *
- * To upgrade, NAME is given back and taken alone; nobody can write meanwhile, because nobody else has the right to. To go back
- * the same is done the other way round. The right is always taken first and given back last, so nobody waits in a circle. */
+ * To upgrade, NAME is given back and taken alone; nobody can write meanwhile, because nobody else has the right to. To
+ * go back the same is done the other way round. The right is always taken first and given back last, so nobody waits in
+ * a circle. */
 #include <pawl/rw.h>
 
 #include <stdlib.h>
@@ -90,8 +91,8 @@ int pawl_rw_acquire(pawl_client *client, const char *name, int mode, const struc
         return code;
 }
 
-/* Another mode of NAME, with the right to write kept. If it cannot be had NAME is shared: what an upgrade began with, and what
- * a downgrade is for. */
+/* Another mode of NAME, with the right to write kept. If it cannot be had NAME is shared: what an upgrade began with,
+ * and what a downgrade is for. */
 static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
 {
         int code = pawl_rw_check(rw);

@@ -1,4 +1,5 @@
-/* election_test.c - one leader, its epoch and its value, those who watch, and a crowd of candidates that are killed and stopped. */
+/* election_test.c - one leader, its epoch and its value, those who watch, and a crowd of candidates that are killed and
+ * stopped. */
 #include "contract.h"
 
 #include <inttypes.h>
@@ -187,7 +188,8 @@ TEST(who_observes_is_told_when_the_leader_changes)
         pthread_join(thread, NULL);
 }
 
-/* ---- a crowd -------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd
+ * -------------------------------------------------------------------------------------------------------------- */
 
 enum { CANDIDATES = 20, TERMS_MAX = 4096, TTL_MS = 1000 };
 
@@ -265,7 +267,8 @@ static pid_t start_candidate(const char *place, struct history *history)
         return pid;
 }
 
-/* One at a time is killed and replaced, or stopped for up to three leases. How long this machine let us sleep too long, at most. */
+/* One at a time is killed and replaced, or stopped for up to three leases. How long this machine let us sleep too long,
+ * at most. */
 static int64_t make_trouble(const char *place, struct history *history, pid_t *pids, int64_t until, int *kills,
                             int *stops)
 {

@@ -95,7 +95,8 @@ TEST(a_full_bucket_leaves_nothing_to_keep)
         CHECK(SOON(pawl_fetch(one, "limit/l", &value) == PAWL_NOT_FOUND || (free(value.data), false)));
 }
 
-/* ---- a crowd -------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd
+ * -------------------------------------------------------------------------------------------------------------- */
 
 enum { PROCESSES = 4, CALLERS = 250, PER_CALL = 1, BURST = 50 };
 
@@ -158,8 +159,8 @@ static int by_time(const void *one, const void *other)
         return (a > b) - (a < b);
 }
 
-/* In every stretch of time at most burst + rate * t: for each permit, the earliest that could begin such a stretch is looked at
- * through the smallest difference seen so far between the number of permits and what the rate gave until then. */
+/* In every stretch of time at most burst + rate * t: for each permit, the earliest that could begin such a stretch is
+ * looked at through the smallest difference seen so far between the number of permits and what the rate gave until then. */
 static int64_t most_above(const int64_t *at_us, int count, int64_t rate)
 {
         int64_t least = INT64_MAX, most = INT64_MIN; /* of number - rate * t, in millionths */
