@@ -10,8 +10,7 @@
 extern "C" {
 #endif
 
-/* ---- a semaphore
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- a semaphore ------------------------------------------------------------------------------------------------- */
 
 /* Options for one of at most n permits: pawl_acquire(client, "printers", PAWL_SEMAPHORE(3, .wait_ms = 5000), &permit).
  * All holders give the same n. Needs PAWL_CAN_LIMIT. */
@@ -19,8 +18,7 @@ extern "C" {
 #define PAWL_SEMAPHORE(n, ...) PAWL_LOCK(.mode = PAWL_SHARED, .max_holders = (n), __VA_ARGS__)
 #endif
 
-/* ---- reentrant
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- reentrant --------------------------------------------------------------------------------------------------- */
 
 /* A lock that its owner may take again while it has it: whoever has this handle is the owner, so give each thread its
  * own. */
@@ -38,8 +36,7 @@ PAWL_EXPORT pawl_lock *pawl_reentrant_lock(const pawl_reentrant *reentrant);
 /* Releases what is held. NULL is fine. */
 PAWL_EXPORT int pawl_reentrant_free(pawl_reentrant *reentrant);
 
-/* ---- handed over
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- handed over ------------------------------------------------------------------------------------------------- */
 
 /* A lock that another process goes on with, with the same token and without a gap. Acquire it with PAWL_DETACH |
  * PAWL_RENEW; hand the word over through a pipe, a file of your own, a message: who knows it has the lock. The lease is
@@ -52,8 +49,7 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_hand_over(pawl_lock *lock, char *word, size_t
 PAWL_EXPORT PAWL_MUST_USE int pawl_take_over(pawl_client *client, const char *word,
                                              const struct pawl_lock_options *options, pawl_lock **lock);
 
-/* ---- lent
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lent -------------------------------------------------------------------------------------------------------- */
 
 /* How many wait for a lock. Needs PAWL_CAN_INSPECT. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_waiters(pawl_client *client, const char *name, uint32_t *count);

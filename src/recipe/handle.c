@@ -6,8 +6,7 @@
 
 #include "recipe.h"
 
-/* ---- reentrant
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- reentrant --------------------------------------------------------------------------------------------------- */
 
 struct pawl_reentrant {
         pawl_client *client;
@@ -82,8 +81,7 @@ int pawl_reentrant_free(pawl_reentrant *reentrant)
         return code;
 }
 
-/* ---- handed over
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- handed over ------------------------------------------------------------------------------------------------- */
 
 int pawl_hand_over(pawl_lock *lock, char *word, size_t size)
 {
@@ -104,8 +102,7 @@ int pawl_take_over(pawl_client *client, const char *word, const struct pawl_lock
         return pawl_adopt(client, word, &options, lock);
 }
 
-/* ---- lent
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lent -------------------------------------------------------------------------------------------------------- */
 
 static int count_waiter(const struct pawl_entry *entry, void *arg)
 {

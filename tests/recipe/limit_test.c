@@ -95,8 +95,7 @@ TEST(a_full_bucket_leaves_nothing_to_keep)
         CHECK(SOON(pawl_fetch(one, "limit/l", &value) == PAWL_NOT_FOUND || (free(value.data), false)));
 }
 
-/* ---- a crowd
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd ----------------------------------------------------------------------------------------------------- */
 
 enum { PROCESSES = 4, CALLERS = 250, PER_CALL = 1, BURST = 50 };
 

@@ -206,8 +206,7 @@ TEST(bad_input_is_refused)
         CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
 }
 
-/* ---- a crowd
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd ----------------------------------------------------------------------------------------------------- */
 
 /* Where an execution is killed: the first of all at the first of these, and so on; those after the last are not. */
 enum step { BEFORE_ANYTHING, AFTER_THE_READ, AFTER_THE_EFFECT, BEFORE_THE_RESULT, STEPS };

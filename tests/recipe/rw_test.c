@@ -63,8 +63,7 @@ TEST(one_upgradable_reader_stands_beside_plain_ones)
         CHECK_INT(pawl_rw_release(upgradable), PAWL_OK);
 }
 
-/* ---- nobody writes in between
- * -------------------------------------------------------------------------------------------- */
+/* ---- nobody writes in between ------------------------------------------------------------------------------------ */
 
 enum { WORKERS = 4, ROUNDS = 12 };
 static atomic_int value, lost_updates, readers, writers, seen_both;
