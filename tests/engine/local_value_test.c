@@ -1,5 +1,5 @@
 /* local_value_test.c - the files of values: death and stopping at any step of a store, files and directories that cannot be
- * trusted, names that look like paths, sweeping. */
+ * trusted, names that look like paths, what a power cut may leave, sweeping. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,15 +59,20 @@ static void hold(struct seat *seat, struct driver *driver, const char *name)
 }
 
 /* Takes the lock, stores, gives it back. */
-static int keep(struct driver *driver, const char *name, const char *text)
+static int keep_for(struct driver *driver, const char *name, const char *text, int64_t how_long)
 {
         struct seat seat;
         int code;
 
         hold(&seat, driver, name);
-        code = store(&seat, text, 0);
+        code = store(&seat, text, how_long);
         CHECK_INT(seat_release(&seat), PAWL_OK);
         return code;
+}
+
+static int keep(struct driver *driver, const char *name, const char *text)
+{
+        return keep_for(driver, name, text, 0);
 }
 
 static int count(const char *path, const char *prefix)
@@ -114,6 +120,7 @@ static const char *directory_of(const char *path, const char *name)
 /* ---- death ----------------------------------------------------------------------------------------------------------- */
 
 static int deadly_step;
+static int64_t deadly_keep;
 
 static void die_at_step(struct local *local, int point)
 {
@@ -131,7 +138,7 @@ static void store_and_die(const char *path, const char *text)
         driver_must_open(&driver, path);
         hold(&seat, &driver, "a");
         driver_local(&driver)->hook = die_at_step;
-        (void)store(&seat, text, 0);
+        (void)store(&seat, text, deadly_keep);
         driver_local(&driver)->hook = NULL;
         _exit(0);
 }
@@ -159,7 +166,7 @@ static void check_usable(struct driver *driver, const char *path)
         CHECK_INT(count(path_in(path, "values"), "new."), 0);
 }
 
-TEST_WITHIN(120, who_dies_at_any_step_of_a_store_leaves_the_old_value_or_the_new)
+static void die_replacing(int64_t how_long)
 {
         const char *path = state_directory();
         struct driver watcher;
@@ -167,9 +174,11 @@ TEST_WITHIN(120, who_dies_at_any_step_of_a_store_leaves_the_old_value_or_the_new
         int old = 0, new = 0, step;
 
         share();
+        deadly_keep = how_long;
         driver_must_open(&watcher, path);
         for (step = 1; step < 100 && !survived; step++) {
-                REQUIRE_INT(keep(&watcher, "a", "the old one"), PAWL_OK);
+                REQUIRE_INT(keep(&watcher, "a", NULL), PAWL_OK);
+                REQUIRE_INT(keep_for(&watcher, "a", "the old one", how_long), PAWL_OK);
                 survived = die_storing(path, "the new one, which is longer", step);
                 old += is_kept(&watcher, "a", "the old one");
                 new += is_kept(&watcher, "a", "the new one, which is longer");
@@ -181,6 +190,16 @@ TEST_WITHIN(120, who_dies_at_any_step_of_a_store_leaves_the_old_value_or_the_new
         CHECK(new >= 2);
         NOTE("died at each of %d steps", step - 2);
         driver_close(&watcher);
+}
+
+TEST_WITHIN(120, who_dies_at_any_step_of_a_store_leaves_the_old_value_or_the_new)
+{
+        die_replacing(0);
+}
+
+TEST_WITHIN(120, who_dies_at_any_step_of_a_brief_store_leaves_the_old_value_or_the_new)
+{
+        die_replacing(60 * SECOND);
 }
 
 TEST_WITHIN(120, who_dies_at_any_step_of_the_first_store_leaves_nothing_or_all)
@@ -574,6 +593,84 @@ TEST(names_that_look_like_paths_lead_nowhere)
         driver_close(&driver);
         CHECK_INT(count(tap_directory(), ""), 1);
         CHECK_INT(count(path, ""), 4); /* state, alive, a bell and values */
+}
+
+/* ---- what is on disk, and what is not ---------------------------------------------------------------------------------- */
+
+static int syncs;
+
+/* In the place of the library's. */
+int fsync(int fd)
+{
+        syncs++;
+        return (int)syscall(SYS_fsync, fd);
+}
+
+static int syncs_of(struct seat *seat, const char *text, int64_t how_long)
+{
+        int before = syncs;
+
+        CHECK_INT(store(seat, text, how_long), PAWL_OK);
+        CHECK(is_kept(seat->driver, seat->claim.name, text));
+        return syncs - before;
+}
+
+TEST(what_is_brief_waits_for_no_disk_but_never_brings_back_what_it_replaced)
+{
+        const char *path = state_directory();
+        struct driver driver;
+        struct seat seat;
+
+        driver_must_open(&driver, path);
+        hold(&seat, &driver, "a");
+        CHECK(syncs_of(&seat, "long", 61 * SECOND) >= 2);
+        CHECK_INT(syncs_of(&seat, "longer", 0), 2);
+        CHECK_INT(syncs_of(&seat, "brief", 60 * SECOND), 1); /* of the directory: "longer" must not return */
+        CHECK_INT(syncs_of(&seat, "briefer", 30 * SECOND), 0);
+        CHECK_INT(syncs_of(&seat, NULL, 0), 0);
+        CHECK_INT(syncs_of(&seat, "brief", 30 * SECOND), 0);
+        CHECK_INT(syncs_of(&seat, "long", 0), 2);
+        CHECK_INT(syncs_of(&seat, NULL, 0), 1);
+        driver_close(&driver);
+}
+
+/* The file as it would be if it was written in another boot, so many bytes of it. */
+static void leave_of_another_boot(const struct local *local, const char *file, int64_t keep_us, size_t most)
+{
+        static char bytes[VALUE_FILE_MAX];
+        struct pawl_value value = {.data = (char[]){"text"}, .size = 4, .token = 1, .stored_us = value_now_us()};
+        size_t size = value_write("a", &value, keep_us ? value.stored_us + keep_us : 0, value_boot(local) + 1, bytes);
+        int fd = open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+        size = size < most ? size : most;
+        REQUIRE(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
+        close(fd);
+}
+
+TEST(what_a_power_cut_left_of_a_brief_value_is_nothing)
+{
+        static const size_t sizes[] = {VALUE_FILE_MAX, 66, 64, 0};
+        const char *path = state_directory();
+        struct driver driver;
+        struct value_place place;
+        char file[4096];
+
+        driver_must_open(&driver, path);
+        value_place("a", &place);
+        snprintf(file, sizeof(file), "%s", place_of(path, "a"));
+        CHECK_INT(keep(&driver, "a", "long"), PAWL_OK);
+        leave_of_another_boot(driver_local(&driver), file, 0, VALUE_FILE_MAX);
+        CHECK(is_kept(&driver, "a", "text"));
+        leave_of_another_boot(driver_local(&driver), file, 61000000, VALUE_FILE_MAX);
+        CHECK(is_kept(&driver, "a", "text"));
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+                CHECK_INT(keep(&driver, "a", "long"), PAWL_OK);
+                leave_of_another_boot(driver_local(&driver), file, 30000000, sizes[i]);
+                CHECK(is_kept(&driver, "a", NULL));
+                value_sweep(driver_local(&driver), place.stripe);
+                CHECK(access(file, F_OK) != 0);
+        }
+        driver_close(&driver);
 }
 
 /* ---- sweeping -------------------------------------------------------------------------------------------------------- */

@@ -7,13 +7,16 @@
 #include "fuzz.h"
 
 /* A whole one comes out again as it is. */
-static void check_again(const char *name, const struct pawl_value *value, int64_t until_us, const char *bytes,
-                        size_t size)
+static void check_again(const char *name, const struct pawl_value *value, const char *bytes, size_t size)
 {
         char *again = malloc(VALUE_FILE_MAX);
+        int64_t until_us;
+        uint64_t boot;
 
         MUST(again != NULL);
-        MUST(value_write(name, value, until_us, again) == size && memcmp(again, bytes, size) == 0);
+        memcpy(&until_us, bytes + 40, sizeof(until_us));
+        memcpy(&boot, bytes + 48, sizeof(boot));
+        MUST(value_write(name, value, until_us, boot, again) == size && memcmp(again, bytes, size) == 0);
         free(again);
 }
 
@@ -21,19 +24,17 @@ static void check(const uint8_t *data, size_t size, const char *name)
 {
         char *bytes = malloc(size > 0 ? size : 1); /* of its own, so that a step too far is seen */
         struct pawl_value value = {0};
-        int64_t until_us;
         int code;
 
         MUST(bytes != NULL);
         if (size > 0)
                 memcpy(bytes, data, size);
-        code = value_read(bytes, size, name, 1, &value);
+        code = value_read(bytes, size, name, 1, 1, &value);
         MUST(size == 0 || memcmp(bytes, data, size) == 0);
         if (code == PAWL_OK) {
                 MUST(value.size >= 1 && value.size <= PAWL_VALUE_MAX && value.token > 0 && value.now_us == 1);
                 MUST((char *)value.data >= bytes && (char *)value.data + value.size == bytes + size);
-                memcpy(&until_us, bytes + 40, sizeof(until_us));
-                check_again(name, &value, until_us, bytes, size);
+                check_again(name, &value, bytes, size);
         } else {
                 MUST(code == PAWL_CORRUPT || code == PAWL_OTHER_VERSION || code == PAWL_NOT_FOUND);
                 MUST(value.data == NULL);
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(data, size, "another name");
         /* And a whole one with the input written over it: the check of so many bytes is not guessed. */
         value.data = text;
-        length = value_write("a", &value, 0, whole);
+        length = value_write("a", &value, 0, 1, whole);
         if (size > 2) {
                 size_t at = data[0] % length, count = (size_t)data[1] < length - at ? data[1] : length - at;
 

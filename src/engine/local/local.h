@@ -707,18 +707,26 @@ enum { VALUE_FILE_MAX = 64 + PAWL_NAME_MAX + PAWL_VALUE_MAX };
 
 void value_place(const char *name, struct value_place *place);
 int64_t value_now_us(void);
+/* Kept for a minute at most: nobody waits for the disk, and it counts in no other boot. */
+static inline bool value_is_brief(int64_t stored_us, int64_t until_us)
+{
+        return stored_us >= 0 && until_us > stored_us && until_us - stored_us <= 60 * INT64_C(1000000);
+}
+/* This boot, as values have it. */
+uint64_t value_boot(const struct local *local);
 /* The bytes of a file, into VALUE_FILE_MAX; how many. until_us: 0 for ever. */
-size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, void *bytes);
+size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, uint64_t boot, void *bytes);
 /* Reads them, and leaves them as they are. value->data points into bytes. PAWL_NOT_FOUND: it was to be kept no longer.
  * PAWL_CORRUPT, PAWL_OTHER_VERSION. */
-int value_read(void *bytes, size_t size, const char *name, int64_t now_us, struct pawl_value *value);
-/* A new file with a name of its own, whole and on disk, but in nobody's way. */
+int value_read(void *bytes, size_t size, const char *name, uint64_t boot, int64_t now_us, struct pawl_value *value);
+/* A new file with a name of its own, whole and, unless it is brief, on disk; but in nobody's way. */
 int value_prepare(struct local *local, const char *name, const struct pawl_value *value, int64_t until_us,
                   char temporary[32], struct pawl_why *why);
 void value_discard(struct local *local, const char *temporary);
 /* Puts it into its place, or nothing if temporary is "". The stripe is ours. PAWL_IN_DOUBT: done, but perhaps not on
  * disk. */
-int value_put(struct local *local, const struct value_place *place, const char *temporary, struct pawl_why *why);
+int value_put(struct local *local, const struct value_place *place, const char *temporary, bool brief,
+              struct pawl_why *why);
 /* What is there; *bytes is to be freed, whatever is returned. */
 int value_load(struct local *local, const struct value_place *place, const char *name, void **bytes,
                struct pawl_value *value, struct pawl_why *why);

@@ -1,10 +1,10 @@
 /* local_keep.c - store and fetch: bytes beside a lock. What makes them one step with the lock:
  *
  * Who stores prepares a file, takes the stripe's lock (a byte of alive, given back by the kernel whatever becomes of him),
- * checks in the shared memory whether his grant still stands, renames, has it on disk, and lets go. Who fetches reads
- * what is there while nobody is inside. So whoever takes the lock after that check fetches the new value, or waits for
- * it; a check that comes later finds the lock another's, and nothing is changed. Readers hold nothing: they keep no
- * writer out.
+ * checks in the shared memory whether his grant still stands, renames, has it on disk if it is not brief, and lets go.
+ * Who fetches reads what is there while nobody is inside. So whoever takes the lock after that check fetches the new
+ * value, or waits for it; a check that comes later finds the lock another's, and nothing is changed. Readers hold
+ * nothing: they keep no writer out.
  *
  * A process may be stopped inside. Others try again by a timer, and not for ever. */
 #include <errno.h>
@@ -31,6 +31,7 @@ struct errand {
 
         /* of store */
         bool stores;
+        bool brief;
         uint32_t entry; /* the grant: it may be gone, and the entry another's */
         uint32_t bucket;
         uint64_t uid[2];
@@ -113,7 +114,7 @@ static int try_store(struct errand *errand, struct pawl_why *why)
         code = check_grant(errand, why);
         hook(local, 63);
         if (code == PAWL_OK) {
-                code = value_put(local, &errand->place, errand->temporary, why);
+                code = value_put(local, &errand->place, errand->temporary, errand->brief, why);
                 if (code == PAWL_OK || code == PAWL_IN_DOUBT)
                         errand->temporary[0] = '\0';
         }
@@ -251,6 +252,7 @@ static int prepare(struct errand *errand, const char *name, struct pawl_why *why
 
         if (inquiry->size == 0)
                 return PAWL_OK;
+        errand->brief = value_is_brief(value.stored_us, until_us);
         memcpy(&value.data, &inquiry->data, sizeof(value.data)); /* only read, but the struct cannot say so */
         return value_prepare(errand->local, name, &value, until_us, errand->temporary, why);
 }

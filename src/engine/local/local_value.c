@@ -6,7 +6,8 @@
  *                          too long for it, or leads anywhere else
  *
  * A value is replaced by renaming a file that is whole and on disk: whoever dies on the way leaves the old one or the
- * new. */
+ * new. One that is kept for a moment only is not worth a sync: it counts in this boot and in no other, whatever a power
+ * cut left of it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,9 +37,10 @@ struct value_head {
         uint64_t token;
         int64_t stored_us;
         int64_t until_us; /* 0: until it is replaced */
+        uint64_t boot;    /* in which it was written */
         uint64_t check;   /* of everything, with 0 in its own place */
 };
-_Static_assert(sizeof(struct value_head) == 56, "layout");
+_Static_assert(sizeof(struct value_head) == 64, "layout");
 _Static_assert(sizeof(struct value_head) + PAWL_NAME_MAX + PAWL_VALUE_MAX <= VALUE_FILE_MAX, "the greatest one fits");
 
 int64_t value_now_us(void)
@@ -72,14 +74,20 @@ static uint64_t check_of(const void *bytes, size_t size)
         return check;
 }
 
-size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, void *bytes)
+uint64_t value_boot(const struct local *local)
+{
+        return check_of(local->header->boot_id, sizeof(local->header->boot_id));
+}
+
+size_t value_write(const char *name, const struct pawl_value *value, int64_t until_us, uint64_t boot, void *bytes)
 {
         struct value_head head = {.version = VALUE_VERSION,
                                   .name_length = (uint32_t)strlen(name),
                                   .size = value->size,
                                   .token = value->token,
                                   .stored_us = value->stored_us,
-                                  .until_us = until_us};
+                                  .until_us = until_us,
+                                  .boot = boot};
         char *text = (char *)bytes + sizeof(head);
         size_t size = sizeof(head) + head.name_length + value->size;
 
@@ -122,23 +130,31 @@ static int read_head(const void *bytes, size_t size, struct value_head *head)
         return head->version == VALUE_VERSION ? PAWL_OK : PAWL_OTHER_VERSION;
 }
 
-static bool is_over(const struct value_head *head, int64_t now_us)
+/* Not synced, and the machine went down since. */
+static bool is_of_another_boot(const struct value_head *head, uint64_t boot)
 {
-        return head->until_us != 0 && head->until_us <= now_us;
+        return head->boot != boot && value_is_brief(head->stored_us, head->until_us);
 }
 
-int value_read(void *bytes, size_t size, const char *name, int64_t now_us, struct pawl_value *value)
+static bool is_over(const struct value_head *head, uint64_t boot, int64_t now_us)
+{
+        return (head->until_us != 0 && head->until_us <= now_us) || is_of_another_boot(head, boot);
+}
+
+int value_read(void *bytes, size_t size, const char *name, uint64_t boot, int64_t now_us, struct pawl_value *value)
 {
         struct value_head head;
         char *text = (char *)bytes + sizeof(head);
-        int code = read_head(bytes, size, &head);
+        int code = size == 0 ? PAWL_NOT_FOUND : read_head(bytes, size, &head);
 
         if (code != PAWL_OK)
                 return code;
+        if (is_of_another_boot(&head, boot))
+                return PAWL_NOT_FOUND; /* before the rest is looked at: it need not be whole */
         if (!makes_sense(&head, size) || !is_whole(bytes, size, &head) || strlen(name) != head.name_length ||
             memcmp(name, text, head.name_length) != 0)
                 return PAWL_CORRUPT;
-        if (is_over(&head, now_us))
+        if (is_over(&head, boot, now_us))
                 return PAWL_NOT_FOUND;
         *value = (struct pawl_value){.data = text + head.name_length,
                                      .size = head.size,
@@ -150,7 +166,8 @@ int value_read(void *bytes, size_t size, const char *name, int64_t now_us, struc
 
 /* ---- preparing one ----------------------------------------------------------------------------------------------- */
 
-static int write_whole(const struct local *local, int fd, const char *bytes, size_t size, struct pawl_why *why)
+static int write_whole(const struct local *local, int fd, const char *bytes, size_t size, bool brief,
+                       struct pawl_why *why)
 {
         struct rlimit limit;
 
@@ -169,7 +186,7 @@ static int write_whole(const struct local *local, int fd, const char *bytes, siz
                 bytes += written;
                 size -= (size_t)written;
         }
-        if (fsync(fd) != 0)
+        if (!brief && fsync(fd) != 0)
                 return why_system(why, errno, "cannot write a value in %s to disk", local->path);
         return PAWL_OK;
 }
@@ -193,6 +210,7 @@ int value_prepare(struct local *local, const char *name, const struct pawl_value
                   char temporary[32], struct pawl_why *why)
 {
         char *bytes = malloc(VALUE_FILE_MAX);
+        size_t size = 0;
         int values = -1;
         int fd = -1;
         int code;
@@ -205,7 +223,9 @@ int value_prepare(struct local *local, const char *name, const struct pawl_value
                 code = open_temporary(local, values, temporary, &fd, why);
         hook(local, 60);
         if (code == PAWL_OK)
-                code = write_whole(local, fd, bytes, value_write(name, value, until_us, bytes), why);
+                size = value_write(name, value, until_us, value_boot(local), bytes);
+        if (code == PAWL_OK)
+                code = write_whole(local, fd, bytes, size, value_is_brief(value->stored_us, until_us), why);
         hook(local, 61);
         if (fd >= 0 && code != PAWL_OK)
                 (void)unlinkat(values, temporary, 0);
@@ -255,6 +275,24 @@ static void close_place(int values, int directory)
                 close(values);
 }
 
+/* What a power cut leaves of an unsynced file: nothing, or one of another boot. Anything else that is there would be back
+ * in the place of what replaced it. */
+static bool outlives_boot(const struct local *local, int directory, const char *name)
+{
+        struct value_head head;
+        int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        ssize_t size;
+
+        if (fd < 0)
+                return errno != ENOENT;
+        size = read(fd, &head, sizeof(head));
+        close(fd);
+        if (size == 0)
+                return false;
+        return size != (ssize_t)sizeof(head) || read_head(&head, sizeof(head), &head) != PAWL_OK ||
+               !(value_is_brief(head.stored_us, head.until_us) || is_over(&head, value_boot(local), value_now_us()));
+}
+
 /* The new one is there for all to see: that cannot be taken back, only be told. */
 static int make_durable(const struct local *local, int directory, struct pawl_why *why)
 {
@@ -264,7 +302,20 @@ static int make_durable(const struct local *local, int directory, struct pawl_wh
         return why->code = PAWL_IN_DOUBT;
 }
 
-int value_put(struct local *local, const struct value_place *place, const char *temporary, struct pawl_why *why)
+/* A plain rename over another file costs as much as a sync: ext4 begins to write the new one before it returns. */
+static int replace(struct local *local, int values, const char *temporary, int directory, const char *name, bool synced)
+{
+        if (temporary[0] == '\0')
+                return unlinkat(directory, name, 0);
+        if (synced || renameat2(values, temporary, directory, name, RENAME_EXCHANGE) != 0)
+                return renameat(values, temporary, directory, name); /* also if there is nothing yet, or no such way */
+        hook(local, 69);
+        (void)unlinkat(values, temporary, 0); /* the old one */
+        return 0;
+}
+
+int value_put(struct local *local, const struct value_place *place, const char *temporary, bool brief,
+              struct pawl_why *why)
 {
         bool nothing = temporary[0] == '\0';
         int values = -1;
@@ -274,13 +325,13 @@ int value_put(struct local *local, const struct value_place *place, const char *
         if (code == PAWL_NOT_FOUND) {
                 code = PAWL_OK; /* there is nothing, as there should be */
         } else if (code == PAWL_OK) {
-                int error = nothing ? unlinkat(directory, place->file, 0)
-                                    : renameat(values, temporary, directory, place->file);
+                bool synced = !(brief || nothing) || outlives_boot(local, directory, place->file);
+                int error = replace(local, values, temporary, directory, place->file, synced);
 
                 hook(local, 64);
-                if (error == 0)
+                if (error == 0 && synced)
                         code = make_durable(local, directory, why);
-                else if (!nothing || errno != ENOENT)
+                else if (error != 0 && (!nothing || errno != ENOENT))
                         code = why_system(why, errno, "cannot change a value in %s", local->path);
         }
         close_place(values, directory);
@@ -352,7 +403,8 @@ int value_load(struct local *local, const struct value_place *place, const char 
         if (code == PAWL_OK)
                 code = read_bytes(local, fd, *bytes, &size, why);
         if (code == PAWL_OK)
-                code = explain(local, place, value_read(*bytes, size, name, value_now_us(), value), why);
+                code = explain(local, place, value_read(*bytes, size, name, value_boot(local), value_now_us(), value),
+                               why);
         if (fd >= 0)
                 close(fd);
         close_place(values, directory);
@@ -362,18 +414,20 @@ int value_load(struct local *local, const struct value_place *place, const char 
 /* ---- sweeping ---------------------------------------------------------------------------------------------------- */
 
 /* A file of another version, or a damaged one, is left alone: somebody may want to look at it. */
-static bool has_run_out(int directory, const char *name, int64_t now_us)
+static bool has_run_out(int directory, const char *name, uint64_t boot, int64_t now_us)
 {
         struct value_head head;
         int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-        bool over;
+        ssize_t size;
 
         if (fd < 0)
                 return false;
-        over = read(fd, &head, sizeof(head)) == (ssize_t)sizeof(head) &&
-               read_head(&head, sizeof(head), &head) == PAWL_OK && is_over(&head, now_us);
+        size = read(fd, &head, sizeof(head));
         close(fd);
-        return over;
+        if (size == 0)
+                return true; /* a power cut left that of an unsynced one */
+        return size == (ssize_t)sizeof(head) && read_head(&head, sizeof(head), &head) == PAWL_OK &&
+               is_over(&head, boot, now_us);
 }
 
 static bool is_value(const char *name)
@@ -395,6 +449,7 @@ static size_t count_values(DIR *files)
 static void sweep_window(const struct local *local, DIR *files)
 {
         size_t count = count_values(files);
+        uint64_t boot = value_boot(local);
         int64_t now_us = value_now_us();
         size_t at = 0;
         uint32_t from;
@@ -403,7 +458,7 @@ static void sweep_window(const struct local *local, DIR *files)
         from = count > SWEEP_WINDOW ? (uint32_t)(from % (count - SWEEP_WINDOW + 1)) : 0;
         rewinddir(files);
         for (const struct dirent *file; at < (size_t)from + SWEEP_WINDOW && (file = readdir(files)) != NULL;)
-                if (is_value(file->d_name) && at++ >= from && has_run_out(dirfd(files), file->d_name, now_us))
+                if (is_value(file->d_name) && at++ >= from && has_run_out(dirfd(files), file->d_name, boot, now_us))
                         (void)unlinkat(dirfd(files), file->d_name, 0);
 }
 
