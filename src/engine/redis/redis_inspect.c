@@ -26,6 +26,12 @@ void question_finish(struct question *question, int code, const char *why)
                 inquiry->answered(inquiry, code, why);
 }
 
+/* A store that may have been done is not said to have failed. */
+static bool is_unsure(const struct question *question)
+{
+        return question->deposit && question->doubtful;
+}
+
 void question_ask(struct question *question)
 {
         struct wire *wire = &question->redis->commands;
@@ -33,7 +39,7 @@ void question_ask(struct question *question)
 
         question->sent = code == PAWL_OK;
         if (code == PAWL_NO_MEMORY)
-                question_finish(question, code, NULL);
+                question_finish(question, is_unsure(question) ? PAWL_IN_DOUBT : code, NULL);
         else if (code != PAWL_OK)
                 wire_want(wire);
 }
@@ -269,9 +275,7 @@ static int write_break(struct ask *ask, struct wire *wire);
 /* There is no answer and there will be none. What was to be changed may have been, if it was sent once. */
 static void question_fail(struct question *question, const struct pawl_why *why)
 {
-        bool unsure = question->deposit && question->doubtful;
-
-        question_finish(question, unsure ? PAWL_IN_DOUBT : why->code, why->text);
+        question_finish(question, is_unsure(question) ? PAWL_IN_DOUBT : why->code, why->text);
 }
 
 bool question_heard(struct question *question, const redisReply *reply, const struct pawl_why *why)

@@ -151,6 +151,24 @@ def a_store_that_comes_once_more_changes_nothing_and_one_that_comes_late_undoes_
 
 
 @test
+def a_store_of_an_earlier_grant_is_not_said_to_be_done_because_the_same_client_stored_since():
+    server = Server()
+    holder, _ = holder_of(server.url())
+    equal(holder.ask("keep 0 zero").code, OK)  # the script is known from now on
+    recorder = Recorder(server)
+    equal(holder.ask("keep 0 first").code, OK)
+    first = eventually(lambda: requests_of(recorder))[0]
+    never = [*first[:8], str(int(first[8]) + 1), *first[9:]]  # as if the next one of this grant had not come through
+    equal(holder.release(), OK)
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    for order in "keep 0 second", "keep 0 third":
+        equal(holder.ask(order).code, OK)
+    before = server("GET", KEY)
+    equal(server(*never), -1, "whether it was done before, nobody knows")
+    equal(server("GET", KEY), before)
+
+
+@test
 def what_is_kept_no_longer_leaves_nothing_behind_for_long():
     server = Server()
     holder, _ = holder_of(server.url())

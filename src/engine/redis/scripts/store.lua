@@ -15,8 +15,8 @@ local kept, before, by, last = redis.pcall('GET', KEYS[2]), 0, nil, nil
 if type(kept) == 'string' then
         before, by, last = string.match(kept, '^v1 (%d+) (%x+) (%d+) ')
 end
-if by == client and tonumber(last) >= tonumber(number) then
-        return 1
+if by == client and before == token and tonumber(last) >= tonumber(number) then
+        return 1 -- of another grant of the same client it says nothing
 end
 
 local value, delay = redis.pcall('GET', KEYS[1]), nil
