@@ -160,11 +160,15 @@ static void on_late(struct timer *timer)
         give_up(question, question->late_code, "the store did not answer in time; what was asked may still be done");
 }
 
+/* What may have been done stays in doubt. */
 void client_end_questions(struct pawl_client *client)
 {
-        while (!list_empty(&client->questions))
-                give_up(list_first(&client->questions, struct question, listed), PAWL_CANCELLED,
+        while (!list_empty(&client->questions)) {
+                struct question *question = list_first(&client->questions, struct question, listed);
+
+                give_up(question, question->late_code == PAWL_IN_DOUBT ? PAWL_IN_DOUBT : PAWL_CANCELLED,
                         "the client is being closed");
+        }
 }
 
 /* ---- the question ------------------------------------------------------------------------------------------------ */

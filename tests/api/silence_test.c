@@ -171,6 +171,37 @@ TEST(closing_ends_the_questions_of_other_threads_without_one)
         close_while_two_ask(PAWL_DRIVE_CALLER);
 }
 
+struct keeper {
+        pawl_lock *lock;
+        atomic_int code;
+};
+
+static void *keep_on(void *arg)
+{
+        struct keeper *keeper = arg;
+
+        atomic_store(&keeper->code, pawl_store(keeper->lock, "x", 1, 0));
+        return NULL;
+}
+
+/* It was sent: nobody can say that it was not done. */
+TEST(closing_leaves_what_is_being_stored_in_doubt)
+{
+        pawl_client *client = open_client(PAWL_DRIVE_THREAD);
+        struct keeper keeper = {.code = -1};
+        pthread_t thread;
+
+        slow.mute_inspect = true;
+        REQUIRE_INT(pawl_acquire(client, "a", NULL, &keeper.lock), PAWL_OK);
+        REQUIRE_INT(pthread_create(&thread, NULL, keep_on, &keeper), 0);
+        while (__atomic_load_n(&slow.inquiries, __ATOMIC_RELAXED) < 1)
+                usleep(1000);
+        CHECK_INT(pawl_close(client), PAWL_OK);
+        pthread_join(thread, NULL);
+        CHECK_INT(atomic_load(&keeper.code), PAWL_IN_DOUBT);
+        CHECK_UINT(slow.forgotten, 1);
+}
+
 /* ---- renewals ---------------------------------------------------------------------------------------------------- */
 
 struct renewer {

@@ -164,7 +164,7 @@ static int slow_open(struct engine *engine, const struct url *url, struct pawl_w
 {
         (void)url;
         (void)why;
-        engine->capabilities = PAWL_CAN_QUEUE | PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK;
+        engine->capabilities = PAWL_CAN_QUEUE | PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_KEEP;
         return PAWL_OK;
 }
 
@@ -243,6 +243,18 @@ static const struct engine_inspect slow_inspect = {
         .forget = slow_forget,
 };
 
+static void slow_keep(struct engine *engine, const struct claim *claim, uint64_t token, struct inquiry *inquiry)
+{
+        (void)claim;
+        (void)token;
+        slow_ask(engine, inquiry);
+}
+
+static const struct engine_values slow_values = {
+        .store = slow_keep,
+        .fetch = slow_ask,
+};
+
 const struct engine_ops slow_engine = {
         .name = "slow",
         .size = sizeof(struct slow_store),
@@ -254,4 +266,5 @@ const struct engine_ops slow_engine = {
         .renew = slow_renew,
         .release = slow_release,
         .inspect = &slow_inspect,
+        .values = &slow_values,
 };
