@@ -2,6 +2,7 @@
  * trusted, names that look like paths, what a power cut may leave, sweeping. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -570,6 +571,45 @@ TEST(what_a_group_shares_its_members_may_write)
         driver_close(&driver);
 }
 
+/* Stores as another user, a member of the group; the code. */
+static int keep_as_member(const char *path)
+{
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+                struct driver driver;
+
+                if (setgroups(0, NULL) != 0 || setgid(12345) != 0 || setuid(12346) != 0)
+                        _exit(99);
+                driver_must_open(&driver, path);
+                _exit(keep(&driver, "a", "theirs"));
+        }
+        REQUIRE(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+        return WEXITSTATUS(status);
+}
+
+TEST(a_member_who_died_making_a_directory_is_in_no_others_way)
+{
+        char path[4096];
+        char unfinished[4096];
+        struct driver driver;
+
+        if (geteuid() != 0)
+                SKIP("needs root");
+        snprintf(path, sizeof(path), "%s/shared", tap_directory());
+        REQUIRE(chmod(tap_directory(), 0711) == 0 && mkdir(path, 0700) == 0 && chown(path, 0, 12345) == 0);
+        REQUIRE(chmod(path, 01770) == 0);
+        driver_must_open(&driver, path);
+        CHECK_INT(keep(&driver, "another", "ours"), PAWL_OK);
+        snprintf(unfinished, sizeof(unfinished), "%s.new", directory_of(path, "a"));
+        REQUIRE(mkdir(unfinished, 0700) == 0); /* before the group got its rights */
+        CHECK_INT(keep_as_member(path), PAWL_OK);
+        CHECK(is_kept(&driver, "a", "theirs"));
+        CHECK(access(unfinished, F_OK) != 0);
+        driver_close(&driver);
+}
+
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
 TEST(names_that_look_like_paths_lead_nowhere)
@@ -595,7 +635,7 @@ TEST(names_that_look_like_paths_lead_nowhere)
         CHECK_INT(count(path, ""), 4); /* state, alive, a bell and values */
 }
 
-/* ---- what is on disk, and what is not ---------------------------------------------------------------------------------- */
+/* ---- what is on disk, and what is not --------------------------------------------------------------------------------- */
 
 static int syncs;
 

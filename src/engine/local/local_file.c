@@ -581,6 +581,7 @@ int file_make_below(struct local *local, int parent, const char *name, const cha
         int code;
 
         snprintf(fresh, sizeof(fresh), "%s.new", name);
+        (void)unlinkat(parent, fresh, AT_REMOVEDIR); /* of a member who died here, whom alone it would let in */
         if (mkdirat(parent, fresh, 0700) != 0 && errno != EEXIST)
                 return why_system(why, errno, "cannot make the directory %s/%s", local->path, shown);
         code = file_open_below(local, parent, fresh, shown, fd, why);
