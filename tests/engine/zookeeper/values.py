@@ -211,4 +211,21 @@ def what_somebody_else_wrote_there_is_told_as_such_and_replaced():
     equal(fetched(peer), "=again")
 
 
+@test
+def who_may_not_read_the_root_fetches_what_is_below():
+    from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+    store = ZooKeeper.one()
+    holder, reader = peers(store, 2)
+    equal(holder.acquire("a", ttl=LONG).code, OK)
+    equal(keep(holder, "=text"), OK)
+    store.keeper.set_acls("/", [make_acl("world", "anyone", create=True, write=True, delete=True, admin=True)])
+    try:
+        equal(fetched(reader), "=text")
+        equal(keep(holder, "=more"), OK)
+        equal(fetched(reader), "=more")
+    finally:
+        store.keeper.set_acls("/", OPEN_ACL_UNSAFE)
+    equal(holder.release(), OK)
+
+
 main(have("zookeeper", "zookeeper3"))
