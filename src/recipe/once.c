@@ -1,14 +1,13 @@
 /* once.c - one execution for each key: the lock "once/KEY", and beside it the result.
  *
  *   look --found--> done
- *    '--nothing--> try the lock --taken--> look again --found--> give the lock back, done
- *                     |                        '--nothing--> run, store, release
- *                     '--busy--> wait with all others --> look --found--> done
- *                                                         '--nothing--> stand in line for the lock, as above
+ *    ^ '--nothing--> try the lock --taken--> look again --found--> give the lock back, done
+ *    |                  |                        '--nothing--> run, store, release
+ *    |                  '--busy--> wait, sharing the lock with all others who wait; the second time wait for it alone
+ *    '---------------------------------------------'
  *
- * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If
- * they find nothing, the runner has failed. Then each stands in line: if they only tried, those who share would keep
- * each other out, for as long as they are many. */
+ * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If there is
+ * no result even then they stand in line to run: who shares is in the way of who tries, and many would try for ever. */
 #include <pawl/once.h>
 
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "recipe.h"
 
 #define KEEP_A_DAY (INT64_C(24) * 3600 * 1000)
+#define KEEP_MAX (366 * KEEP_A_DAY)
 
 static int check_options(const struct pawl_once_options *theirs, struct pawl_once_options *options)
 {
@@ -25,9 +25,9 @@ static int check_options(const struct pawl_once_options *theirs, struct pawl_onc
 
         if (code == PAWL_OK && options->flags)
                 return recipe_fail(options->why, PAWL_UNSUPPORTED, "flags are not known to this version");
-        if (code == PAWL_OK && options->keep_ms < -1)
+        if (code == PAWL_OK && (options->keep_ms < -1 || options->keep_ms > KEEP_MAX))
                 return recipe_fail(options->why, PAWL_INVALID,
-                                   "a result is kept for some time, for a day (0) or for ever (-1)");
+                                   "a result is kept for up to 366 days, for a day (0) or for ever (-1)");
         return code;
 }
 
@@ -97,6 +97,12 @@ static int take_alone(pawl_client *client, const char *name, const struct pawl_o
                             lock);
 }
 
+static int another_is_at_it(const struct pawl_once_options *options)
+{
+        return recipe_fail(options->why, options->wait_ms == PAWL_NO_WAIT ? PAWL_BUSY : PAWL_TIMEOUT,
+                           "another one is at it");
+}
+
 /* Until whoever has the lock gives it back, or loses it. */
 static int wait_with_others(pawl_client *client, const char *name, const struct pawl_once_options *options,
                             int64_t deadline)
@@ -107,8 +113,7 @@ static int wait_with_others(pawl_client *client, const char *name, const struct 
         int code;
 
         if (left == PAWL_NO_WAIT)
-                return recipe_fail(options->why, options->wait_ms == PAWL_NO_WAIT ? PAWL_BUSY : PAWL_TIMEOUT,
-                                   "another one is at it");
+                return another_is_at_it(options);
         code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = left, .mode = mode, .why = options->why), &lock);
         if (code == PAWL_OK)
                 (void)pawl_release(lock);
@@ -132,22 +137,22 @@ static int begin(pawl_client *client, const char *name, const struct pawl_once_o
                  struct pawl_result *result, pawl_lock **lock)
 {
         int64_t deadline = recipe_deadline(options->wait_ms);
+        int64_t wait_ms = PAWL_NO_WAIT;
         int code;
 
         *lock = NULL;
-        code = look(client, name, options->why, result);
-        if (code != PAWL_NOT_FOUND)
-                return code;
-        code = take_alone(client, name, options, PAWL_NO_WAIT, lock);
-        if (code == PAWL_BUSY) {
-                code = wait_with_others(client, name, options, deadline);
-                if (code == PAWL_OK)
-                        code = look(client, name, options->why, result);
+        for (bool waited = false;; waited = true) {
+                code = look(client, name, options->why, result);
                 if (code != PAWL_NOT_FOUND)
                         return code;
-                code = take_alone(client, name, options, recipe_left(deadline), lock);
+                code = take_alone(client, name, options, wait_ms, lock);
+                if (code == PAWL_OK)
+                        return look_alone(client, name, options->why, result, lock);
                 if (code == PAWL_BUSY)
-                        code = PAWL_TIMEOUT;
+                        code = waited ? another_is_at_it(options) : wait_with_others(client, name, options, deadline);
+                if (code != PAWL_OK)
+                        return code;
+                wait_ms = recipe_left(deadline);
         }
         return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;
 }
@@ -189,10 +194,14 @@ int pawl_once_begin(pawl_client *client, const char *key, const struct pawl_once
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* As everybody else will read it: with a NUL behind. */
+/* As everybody else will read it: with a NUL behind. What cannot be kept is left to be refused. */
 static bool end_with_nul(struct pawl_result *result)
 {
-        char *data = realloc(result->data, result->size + 1);
+        char *data;
+
+        if (result->size > PAWL_RESULT_MAX || (result->size && !result->data))
+                return true;
+        data = realloc(result->data, result->size + 1);
 
         if (!data)
                 return false;
@@ -201,24 +210,27 @@ static bool end_with_nul(struct pawl_result *result)
         return true;
 }
 
+/* *overtaken: it was done, and the lock was lost before the result was kept. */
 static int execute(pawl_lock *lock, const struct pawl_once_options *options, pawl_once_fn *fn, void *arg,
-                   struct pawl_result *result)
+                   struct pawl_result *result, bool *overtaken)
 {
         uint64_t token = pawl_token(lock);
         int code;
 
         *result = (struct pawl_result){0};
+        *overtaken = false;
         code = fn(lock, result, arg);
         if (code != PAWL_OK) {
                 (void)pawl_release(lock);
                 return recipe_fail(options->why, code, pawl_strerror(code));
         }
         result->token = token;
-        if (result->size <= PAWL_RESULT_MAX && !end_with_nul(result)) {
+        if (!end_with_nul(result)) {
                 (void)pawl_release(lock);
                 return recipe_fail(options->why, PAWL_NO_MEMORY, pawl_strerror(PAWL_NO_MEMORY));
         }
         code = pawl_once_finish(lock, result, options->keep_ms);
+        *overtaken = code == PAWL_LOST;
         return code == PAWL_OK ? code : recipe_fail(options->why, code, pawl_strerror(code));
 }
 
@@ -228,6 +240,7 @@ int pawl_once(pawl_client *client, const char *key, const struct pawl_once_optio
         struct pawl_once_options options;
         char name[PAWL_NAME_MAX + 1];
         struct pawl_result result;
+        bool overtaken;
         pawl_lock *lock;
         int code;
 
@@ -238,11 +251,11 @@ int pawl_once(pawl_client *client, const char *key, const struct pawl_once_optio
                 code = begin(client, name, &options, &result, &lock);
                 if (code != PAWL_OK || !lock)
                         break;
-                code = execute(lock, &options, fn, arg, &result);
+                code = execute(lock, &options, fn, arg, &result, &overtaken);
                 if (code == PAWL_OK)
                         break;
                 free(result.data);
-                if (code == PAWL_LOST) /* overtaken: the other's result is ours too */
+                if (overtaken) /* the other's result is ours too */
                         code = PAWL_OK;
         }
         if (code == PAWL_OK)

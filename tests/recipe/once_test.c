@@ -86,6 +86,75 @@ TEST(a_failure_is_not_kept_and_the_next_one_runs)
         CHECK_INT(atomic_load(&executions), 2);
 }
 
+static int give_up(pawl_lock *lock, struct pawl_result *result, void *arg)
+{
+        (void)lock, (void)arg;
+        result->data = NULL;
+        if (atomic_fetch_add(&executions, 1) > 3)
+                exit(1); /* it would never end */
+        return PAWL_LOST;
+}
+
+static int promise_more(pawl_lock *lock, struct pawl_result *result, void *arg)
+{
+        (void)lock, (void)arg;
+        result->size = 1000;
+        return PAWL_OK;
+}
+
+TEST(what_an_execution_says_is_what_its_caller_gets)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct pawl_result result;
+        static char text[] = "never";
+
+        NEEDS(one, PAWL_CAN_KEEP);
+        CHECK_INT(pawl_once(one, "k", NULL, give_up, NULL, &result), PAWL_LOST);
+        CHECK_INT(atomic_load(&executions), 1);
+        CHECK_INT(pawl_once(one, "k", NULL, promise_more, NULL, &result), PAWL_INVALID);
+        CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
+        /* What cannot be kept is not begun. */
+        CHECK_INT(pawl_once(one, "k", PAWL_ONCE(.keep_ms = INT64_MAX), say_hello, text, &result), PAWL_INVALID);
+        CHECK_INT(atomic_load(&executions), 1);
+}
+
+static void *call_until_done(void *arg)
+{
+        struct pawl_result result;
+        int code = pawl_once(arg, "k", PAWL_ONCE(.wait_ms = 3 * PATIENCE), fail_with_full, NULL, &result);
+
+        return code == PAWL_FULL ? arg : NULL;
+}
+
+TEST(those_who_wait_do_not_keep_each_other_from_running)
+{
+        enum { CALLERS = 48 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        pthread_t threads[CALLERS];
+        pawl_client *callers[4];
+        struct pawl_result result;
+        pawl_lock *lock;
+        void *done;
+
+        NEEDS(one, PAWL_CAN_KEEP);
+        if (caller_drives())
+                SKIP("one client for many threads");
+        for (int i = 0; i < 4; i++)
+                callers[i] = join(place);
+        MUST(pawl_once_begin(one, "k", NULL, &result, &lock));
+        for (int i = 0; i < CALLERS; i++)
+                REQUIRE(pthread_create(&threads[i], NULL, call_until_done, callers[i % 4]) == 0);
+        nap(500);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        for (int i = 0; i < CALLERS; i++) {
+                REQUIRE(pthread_join(threads[i], &done) == 0);
+                CHECK(done);
+        }
+        CHECK_INT(atomic_load(&executions), CALLERS);
+}
+
 TEST(an_empty_result_is_a_result_and_the_longest_fits)
 {
         const char *place = fresh_place();
