@@ -1,6 +1,6 @@
-/* flight.c - one builds, the others wait or use what is old: the lock "flight/KEY", and beside it the value. Those who
- * wait share the lock, so that they have it all at once when the builder is done. If they find nothing it has failed, and
- * each stands in line: if they only tried, those who share would keep each other out. */
+/* flight.c - one builds, the others wait or use what is old: the lock "flight/KEY", and beside it the value. Those
+ * who wait share the lock, so that they have it all at once when the builder is done. If there is no value even
+ * then they stand in line to build, for who shares is in the way of who tries. */
 #include <pawl/flight.h>
 
 #include <stdlib.h>
@@ -72,11 +72,10 @@ static int look(const struct flight *flight, enum age *age, struct pawl_value *v
         return PAWL_OK;
 }
 
-static int take_alone(const struct flight *flight, int64_t wait_ms, pawl_lock **lock)
+static int another_builds_it(const struct flight *flight)
 {
-        return pawl_acquire(flight->client, flight->name,
-                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = flight->options.ttl_ms, .why = flight->options.why),
-                            lock);
+        return recipe_fail(flight->options.why, flight->options.wait_ms == PAWL_NO_WAIT ? PAWL_BUSY : PAWL_TIMEOUT,
+                           "another one is building it");
 }
 
 static int wait_with_others(const struct flight *flight)
@@ -87,9 +86,7 @@ static int wait_with_others(const struct flight *flight)
         int code;
 
         if (left == PAWL_NO_WAIT)
-                return recipe_fail(flight->options.why,
-                                   flight->options.wait_ms == PAWL_NO_WAIT ? PAWL_BUSY : PAWL_TIMEOUT,
-                                   "another one is building it");
+                return another_builds_it(flight);
         code = pawl_acquire(flight->client, flight->name,
                             PAWL_LOCK(.wait_ms = left, .mode = mode, .why = flight->options.why), &lock);
         if (code == PAWL_OK)
@@ -137,52 +134,41 @@ static int build_unless_built(const struct flight *flight, pawl_lock *lock, stru
         return code;
 }
 
-/* Nothing fresh is there. PAWL_BUSY: another one is building it. */
-static int try_to_build(const struct flight *flight, int64_t wait_ms, struct pawl_value *value)
+static int take_alone(const struct flight *flight, int64_t wait_ms, pawl_lock **lock)
 {
-        pawl_lock *lock;
-        int code = take_alone(flight, wait_ms, &lock);
-
-        return code == PAWL_OK ? build_unless_built(flight, lock, value) : code;
-}
-
-/* What is there, if it will do. PAWL_NOT_FOUND: it will not, and *old is what there is to use while another one builds. */
-static int use(const struct flight *flight, struct pawl_value *value, struct pawl_value *old)
-{
-        enum age age;
-        int code = look(flight, &age, value);
-
-        old->data = NULL;
-        if (code != PAWL_OK || age == AGE_FRESH)
-                return code;
-        if (age == AGE_STALE)
-                *old = *value;
-        return PAWL_NOT_FOUND;
+        return pawl_acquire(flight->client, flight->name,
+                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = flight->options.ttl_ms, .why = flight->options.why),
+                            lock);
 }
 
 static int run(const struct flight *flight, struct pawl_value *value)
 {
+        int64_t wait_ms = PAWL_NO_WAIT;
         struct pawl_value old;
-        int code = use(flight, value, &old);
+        pawl_lock *lock;
+        enum age age;
+        int code;
 
-        if (code != PAWL_NOT_FOUND)
-                return code;
-        code = try_to_build(flight, PAWL_NO_WAIT, value);
-        if (code == PAWL_BUSY && old.data) {
-                *value = old;
-                return PAWL_OK;
+        for (bool waited = false;; waited = true) {
+                code = look(flight, &age, &old);
+                if (code != PAWL_OK)
+                        return code;
+                if (age != AGE_FRESH)
+                        code = take_alone(flight, age == AGE_STALE ? PAWL_NO_WAIT : wait_ms, &lock);
+                if (age == AGE_FRESH || (age == AGE_STALE && code == PAWL_BUSY)) {
+                        *value = old;
+                        return PAWL_OK;
+                }
+                if (age == AGE_STALE)
+                        free(old.data);
+                if (code == PAWL_OK)
+                        return build_unless_built(flight, lock, value);
+                if (code == PAWL_BUSY)
+                        code = waited ? another_builds_it(flight) : wait_with_others(flight);
+                if (code != PAWL_OK)
+                        return code;
+                wait_ms = recipe_left(flight->deadline);
         }
-        free(old.data);
-        if (code != PAWL_BUSY)
-                return code;
-        code = wait_with_others(flight);
-        if (code == PAWL_OK)
-                code = use(flight, value, &old);
-        if (code != PAWL_NOT_FOUND)
-                return code;
-        free(old.data);
-        code = try_to_build(flight, recipe_left(flight->deadline), value);
-        return code == PAWL_BUSY ? PAWL_TIMEOUT : code;
 }
 
 int pawl_flight(pawl_client *client, const char *key, const struct pawl_flight_options *theirs, pawl_build_fn *fn,

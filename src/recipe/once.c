@@ -6,8 +6,9 @@
  *    |                  '--busy--> wait, sharing the lock with all others who wait; the second time wait for it alone
  *    '---------------------------------------------'
  *
- * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another. If there is
- * no result even then they stand in line to run: who shares is in the way of who tries, and many would try for ever. */
+ * Those who wait take the lock shared: when the runner is done they have it all at once, and not one after another.
+ * If there is no result even then they stand in line to run: who shares is in the way of who tries, and many would
+ * try for ever. */
 #include <pawl/once.h>
 
 #include <stdlib.h>
@@ -36,7 +37,8 @@ int pawl_once_name(const char *key, char *name)
         return name ? recipe_name("once", key, name, NULL) : PAWL_INVALID;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* ---- results
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int look(pawl_client *client, const char *name, struct pawl_why *why, struct pawl_result *result)
 {
@@ -86,7 +88,8 @@ int pawl_once_finish(pawl_lock *lock, const struct pawl_result *result, int64_t 
         return code;
 }
 
-/* ---- who runs ----------------------------------------------------------------------------------------------------- */
+/* ---- who runs
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int take_alone(pawl_client *client, const char *name, const struct pawl_once_options *options, int64_t wait_ms,
                       pawl_lock **lock)
@@ -154,7 +157,6 @@ static int begin(pawl_client *client, const char *name, const struct pawl_once_o
                         return code;
                 wait_ms = recipe_left(deadline);
         }
-        return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;
 }
 
 /* What all of them begin with. */
@@ -192,7 +194,8 @@ int pawl_once_begin(pawl_client *client, const char *key, const struct pawl_once
         return PAWL_OK;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* As everybody else will read it: with a NUL behind. What cannot be kept is left to be refused. */
 static bool end_with_nul(struct pawl_result *result)

@@ -135,6 +135,22 @@ TEST(a_builder_that_fails_leaves_it_to_the_next)
         CHECK(page_is(&value, "page 1"));
 }
 
+TEST(what_a_builder_says_is_what_its_caller_gets)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct work busy = {.code = PAWL_BUSY}, work = {0};
+        struct pawl_value value;
+
+        NEEDS(one, PAWL_CAN_KEEP);
+        CHECK_INT(pawl_flight(one, "p", PAWL_FLIGHT(.wait_ms = 1000), build, &busy, &value), PAWL_BUSY);
+        MUST(pawl_flight(one, "p", PAWL_FLIGHT(.fresh_ms = 1, .stale_ms = 100000), build, &work, &value));
+        CHECK(page_is(&value, "page 1"));
+        nap(50);
+        CHECK_INT(pawl_flight(one, "p", PAWL_FLIGHT(.fresh_ms = 1, .stale_ms = 100000), build, &busy, &value),
+                  PAWL_BUSY);
+}
+
 TEST(who_does_not_want_to_wait_hears_that_another_builds)
 {
         const char *place = fresh_place();
