@@ -1,5 +1,5 @@
-/* cmd_once.c - `pawl once`: the first caller with KEY runs COMMAND; status and output are kept, and later callers get
- * them. */
+/* cmd_once.c - `pawl once`: the first caller with KEY runs COMMAND; status and output are kept, and later callers
+ * get them. */
 #include <pawl/once.h>
 
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static const struct option options[] = {
         {0},
 };
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* ---- results
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void print_json(const struct pawl_result *result)
 {
@@ -100,7 +101,8 @@ static int forget(pawl_client *client, const char *key)
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* A COMMAND that a signal ended has no result; nor has one that could not be started. */
 static bool has_result(int status)
@@ -138,76 +140,54 @@ static int execute(struct signals *signals, pawl_client *client, pawl_lock *lock
                 return EXIT_FAILED;
         }
         status = hold_command(&request.hold, signals, client, lock);
-        tee_end(&tee);
+        tee_take(&tee);
         status = has_result(status) ? keep_result(lock, &tee, status) : hold_release(&request.hold, lock, status);
-        free(tee.bytes);
+        tee_end(&tee); /* last: whoever reads our output may take longer than the lease */
         hold_end(&request.hold, status);
         return status;
 }
 
-/* Until whoever is at it has ended, together with all others who wait. EXIT_DONE: look again. */
-static int wait_with_others(struct signals *signals, pawl_client *client, const char *name)
+/* Until whoever is at it has ended, together with all others who wait. True: look again. */
+static bool wait_with_others(struct signals *signals, pawl_client *client, const char *name, int *status)
 {
         struct claim_request waiting = request.claim;
         pawl_lock *lock;
-        int status;
 
         waiting.shared = pawl_capabilities(client) & PAWL_CAN_SHARE;
-        status = claim_wait(signals, client, name, &waiting, &lock);
+        *status = claim_wait(signals, client, name, &waiting, &lock);
         if (lock)
                 pawl_release(lock);
-        return status;
+        return lock;
 }
 
-/* EXIT_DONE: there is no result. Else the exit status: the result's, or why there is none. */
-static int look_for_result(pawl_client *client, bool *done)
-{
-        struct pawl_why why = {0};
-        struct pawl_result result;
-        int code = pawl_once_look(client, request.key, &why, &result);
-
-        *done = code != PAWL_NOT_FOUND;
-        if (code == PAWL_OK)
-                return replay(&result);
-        return *done ? fail(code, &why) : EXIT_DONE;
-}
-
-/* The lock, at once or after all who are at it have ended. NULL: the exit status, whether it was done or not. */
-static int come_to_it(struct signals *signals, pawl_client *client, const char *name, pawl_lock **lock)
+/* As pawl_once_begin, with an ear for signals. Who has waited and found no result stands in line to run. */
+static int once(struct signals *signals, pawl_client *client, const char *name)
 {
         struct claim_request at_once = request.claim;
-        bool done = false;
-        int status;
+        struct pawl_why why = {0};
+        struct pawl_result result;
+        pawl_lock *lock;
+        int code, status;
 
         at_once.wait_ms = 0;
         at_once.conflict_status = TAKEN;
-        status = claim_wait(signals, client, name, &at_once, lock);
-        if (*lock || status != TAKEN)
-                return status;
-        status = wait_with_others(signals, client, name);
-        if (status == EXIT_DONE)
-                status = look_for_result(client, &done);
-        if (status != EXIT_DONE || done)
-                return status;
-        return claim_wait(signals, client, name, &request.claim, lock); /* in line: src/recipe/once.c says why */
-}
-
-/* As pawl_once_begin, with an ear for signals. */
-static int once(struct signals *signals, pawl_client *client, const char *name)
-{
-        pawl_lock *lock = NULL;
-        bool done;
-        int status = look_for_result(client, &done);
-
-        if (!done)
-                status = come_to_it(signals, client, name, &lock);
-        if (!lock)
-                return status;
-        status = look_for_result(client, &done); /* it may have been done while we came to it */
-        if (!done)
+        for (bool waited = false;; waited = true) {
+                code = pawl_once_look(client, request.key, &why, &result);
+                if (code == PAWL_OK)
+                        return replay(&result);
+                if (code != PAWL_NOT_FOUND)
+                        return fail(code, &why);
+                status = claim_wait(signals, client, name, waited ? &request.claim : &at_once, &lock);
+                if (lock)
+                        break;
+                if (waited || status != TAKEN || !wait_with_others(signals, client, name, &status))
+                        return status;
+        }
+        code = pawl_once_look(client, request.key, &why, &result); /* it may have been done while we came to it */
+        if (code == PAWL_NOT_FOUND)
                 return execute(signals, client, lock);
         pawl_release(lock);
-        return status;
+        return code == PAWL_OK ? replay(&result) : fail(code, &why);
 }
 
 static int run(const struct command *command, int argc, char **argv)

@@ -1,4 +1,4 @@
-/* tee.c - see tee.h. A thread of its own copies, so that neither the lock nor COMMAND waits for whoever reads our output. */
+/* tee.c - see tee.h. A thread of its own copies, so that the lock does not wait for whoever reads our output. */
 #include "tee.h"
 
 #include <errno.h>
@@ -30,6 +30,10 @@ static void pass_bytes_on(const struct tee *tee, const char *bytes, size_t size)
 
                 if (written < 0 && errno == EINTR)
                         continue;
+                if (written < 0 && errno == EAGAIN) { /* others who have this output may have made it so */
+                        poll(&(struct pollfd){.fd = tee->own_output, .events = POLLOUT}, 1, -1);
+                        continue;
+                }
                 if (written <= 0)
                         return;
                 bytes += written;
@@ -37,20 +41,29 @@ static void pass_bytes_on(const struct tee *tee, const char *bytes, size_t size)
         }
 }
 
-/* False: there is nothing more now, or ever. */
-static bool copy_some(struct tee *tee)
+/* 0: there is nothing more now, or ever. */
+static size_t read_some(const struct tee *tee, char *bytes, size_t room)
 {
-        char bytes[16384];
         ssize_t got;
 
         do
-                got = read(tee->from, bytes, sizeof(bytes));
+                got = read(tee->from, bytes, room);
         while (got < 0 && errno == EINTR);
-        if (got <= 0)
-                return false;
-        keep_bytes(tee, bytes, (size_t)got);
-        pass_bytes_on(tee, bytes, (size_t)got);
-        return true;
+        return got > 0 ? (size_t)got : 0;
+}
+
+/* False: there was nothing. */
+static bool copy_some(struct tee *tee)
+{
+        char bytes[16384];
+        size_t got;
+
+        pthread_mutex_lock(&tee->mutex);
+        got = read_some(tee, bytes, sizeof(bytes));
+        keep_bytes(tee, bytes, got);
+        pthread_mutex_unlock(&tee->mutex);
+        pass_bytes_on(tee, bytes, got);
+        return got > 0;
 }
 
 static void *copy(void *arg)
@@ -61,11 +74,10 @@ static void *copy(void *arg)
         while (!fds[1].revents) {
                 if (poll(fds, 2, -1) < 0)
                         continue;
-                if (fds[0].revents && !copy_some(tee))
-                        fds[0].fd = -1; /* all ends are closed: wait to be stopped */
+                if (fds[0].revents && !fds[1].revents && !copy_some(tee))
+                        fds[0].fd = -1; /* all of it was taken: wait to be stopped */
         }
-        while (copy_some(tee))
-                continue;
+        pass_bytes_on(tee, tee->rest, tee->rest_size);
         return NULL;
 }
 
@@ -82,16 +94,32 @@ static bool start_copying(struct tee *tee)
         return !error;
 }
 
+/* Room for a whole pipe. Without memory for one that COMMAND has made larger the old one must do. */
+static bool make_room_for_rest(struct tee *tee)
+{
+        int size = fcntl(tee->from, F_GETPIPE_SZ);
+        char *rest = size > 0 && (size_t)size > tee->rest_room ? realloc(tee->rest, (size_t)size) : NULL;
+
+        if (rest) {
+                tee->rest = rest;
+                tee->rest_room = (size_t)size;
+        }
+        return tee->rest;
+}
+
 bool tee_begin(struct tee *tee, size_t room)
 {
         int ends[2] = {-1, -1};
 
-        *tee = (struct tee){.room = room, .bytes = malloc(room), .stop = eventfd(0, EFD_CLOEXEC)};
+        *tee = (struct tee){.mutex = PTHREAD_MUTEX_INITIALIZER,
+                            .room = room,
+                            .bytes = malloc(room),
+                            .stop = eventfd(0, EFD_CLOEXEC)};
         tee->own_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (tee->bytes && tee->stop >= 0 && tee->own_output >= 0 && fflush(stdout) == 0 &&
             pipe2(ends, O_CLOEXEC) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0) {
                 tee->from = ends[0];
-                if (start_copying(tee)) {
+                if (make_room_for_rest(tee) && start_copying(tee)) {
                         dup2(ends[1], STDOUT_FILENO);
                         close(ends[1]);
                         return true;
@@ -104,12 +132,27 @@ bool tee_begin(struct tee *tee, size_t room)
         return false;
 }
 
+void tee_take(struct tee *tee)
+{
+        size_t got;
+
+        pthread_mutex_lock(&tee->mutex);
+        make_room_for_rest(tee);
+        while (tee->rest_size < tee->rest_room &&
+               (got = read_some(tee, tee->rest + tee->rest_size, tee->rest_room - tee->rest_size)) > 0)
+                tee->rest_size += got;
+        keep_bytes(tee, tee->rest, tee->rest_size);
+        pthread_mutex_unlock(&tee->mutex);
+        eventfd_write(tee->stop, 1);
+}
+
 void tee_end(struct tee *tee)
 {
-        eventfd_write(tee->stop, 1);
         pthread_join(tee->thread, NULL);
         dup2(tee->own_output, STDOUT_FILENO);
         close(tee->from);
         close(tee->stop);
         close(tee->own_output);
+        free(tee->bytes);
+        free(tee->rest);
 }

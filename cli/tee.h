@@ -8,20 +8,26 @@
 
 struct tee {
         pthread_t thread;
-        int from;       /* what COMMAND writes to arrives here */
-        int stop;       /* an eventfd: COMMAND has ended, take what is there and leave */
-        int own_output; /* our standard output, while COMMAND's end of the pipe stands in its place */
-        char *bytes;    /* what was kept */
+        pthread_mutex_t mutex; /* around reading and keeping, which go together */
+        int from;              /* what COMMAND writes to arrives here */
+        int stop;              /* an eventfd: COMMAND has ended, pass the rest on and leave */
+        int own_output;        /* our standard output, while COMMAND's end of the pipe stands in its place */
+        char *bytes;           /* what was kept */
         size_t size;
         size_t room;
-        bool cut; /* there was more than room */
+        bool cut;   /* there was more than room */
+        char *rest; /* what was still in the pipe when COMMAND had ended */
+        size_t rest_size;
+        size_t rest_room;
 };
 
 /* From here on standard output is a pipe, for COMMAND to write to; it is copied to the real one, and the first room
  * bytes are kept. False: says why. */
 bool tee_begin(struct tee *, size_t room);
-/* COMMAND has ended: what it had written is passed on, and standard output is the real one again. Processes that COMMAND
- * left behind are not waited for. bytes stay, to be freed. */
+/* COMMAND has ended: bytes are all that it had written, or the first of it. Waits for nobody, neither for who reads
+ * our output nor for processes that COMMAND left behind. */
+void tee_take(struct tee *);
+/* After tee_take: all of it is passed on, and standard output is the real one again. */
 void tee_end(struct tee *);
 
 #endif

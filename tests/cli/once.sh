@@ -43,6 +43,8 @@ later $first
 await_file "$scratch/began"
 status 1 "-n does not wait for who is at it" "$pawl" once -n gated -- echo mine
 status 9 "-E chooses the status" "$pawl" once -n -E 9 gated -- echo mine
+status 0 "also 0" timeout 20 "$pawl" once -n -E 0 gated -- echo mine
+is "and nothing is run then" "$output" ""
 status 1 "-w gives up" "$pawl" once -w 50ms gated -- echo mine
 "$pawl" once gated -- echo mine >"$scratch/second" &
 second=$!
@@ -83,6 +85,14 @@ wait_status $slow
 is "the late one is refused" "$code" 123
 status 0 "and the other's result stands" "$pawl" once late -- true
 is "as it was" "$output" early
+
+# Whoever reads the output takes longer than the lease, and COMMAND has ended: pipes are full of what it wrote.
+ok "a slow reader does not cost the result" sh -c '
+        { "$1" once slow --ttl 1s -- sh -c "head -c 120000 /dev/zero; echo end"; echo $? >"$2/status"; } 2>"$2/said" |
+                { sleep 3; wc -c >"$2/count"; }' sh "$pawl" "$scratch"
+is "which has its status" "$(cat "$scratch/status")" 0
+is "and the reader has all of it" "$(cat "$scratch/count")" 120004
+ok "and it is kept" "$pawl" once --look slow
 
 status 125 "a key must be there" "$pawl" once
 status 125 "and a command" "$pawl" once k2
