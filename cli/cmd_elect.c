@@ -108,15 +108,14 @@ static int who(pawl_client *client, const char *name)
 
 /* ---- leading ------------------------------------------------------------------------------------------------------ */
 
-static bool publish(pawl_client *client, pawl_lock *lock)
+static int publish(pawl_client *client, pawl_lock *lock)
 {
         int code =
                 request.value && *request.value ? pawl_store(lock, request.value, strlen(request.value), 0) : PAWL_OK;
 
-        if (code == PAWL_OK)
-                return true;
-        (void)fail_of_client(client, code);
-        return false;
+        if (code == PAWL_LOST)
+                return EXIT_LOST;
+        return code == PAWL_OK ? EXIT_DONE : fail_of_client(client, code);
 }
 
 /* The value goes with the leader; should that fail, the next one's replaces it. */
@@ -129,8 +128,12 @@ static void withdraw(pawl_lock *lock)
 /* One term: COMMAND's exit status. */
 static int lead(struct signals *signals, pawl_client *client, pawl_lock *lock)
 {
-        int status = publish(client, lock) ? hold_command(&request.hold, signals, client, lock) : EXIT_FAILED;
+        int status;
 
+        request.hold.child = (struct child){0};
+        status = publish(client, lock);
+        if (status == EXIT_DONE)
+                status = hold_command(&request.hold, signals, client, lock);
         withdraw(lock);
         return hold_release(&request.hold, lock, status);
 }
@@ -150,10 +153,10 @@ static bool rest_until(struct signals *signals, int64_t until)
         return !signals->ended_by;
 }
 
-/* Another try would come to the same. */
+/* COMMAND was not run, and another try would come to the same. */
 static bool is_final(int status)
 {
-        return status == EXIT_NOT_FOUND || status == EXIT_NOT_EXECUTABLE || status == EXIT_FAILED;
+        return !request.hold.child.ended && status != EXIT_LOST;
 }
 
 static int campaign(struct signals *signals, pawl_client *client)

@@ -50,6 +50,14 @@ kill -TERM $again
 wait_status $again
 is "TERM ends it between two terms or in one" "$code" 143
 
+# As `docker run` and shells end.
+"$pawl" elect --ttl 2s odd -- sh -c "echo \$PAWL_TOKEN >>'$scratch/odd'; exit 12\$((5 + \$(wc -l <'$scratch/odd') % 3))" &
+odd=$!
+later $odd
+ok "whatever status a command has that ran" await sh -c '[ "$(wc -l <"$1")" -ge 4 ]' sh "$scratch/odd"
+kill -TERM $odd
+wait_status $odd
+
 # A leader that is broken off.
 rm -f "$scratch/one"
 "$pawl" -q elect --ttl 2s broken -- sh -c "echo \$PAWL_TOKEN >>'$scratch/one'; exec sleep 100" &
