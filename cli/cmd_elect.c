@@ -40,7 +40,7 @@ static const struct option options[] = {
         {0},
 };
 
-/* ---- looking ------------------------------------------------------------------------------------------------------ */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 /* Published by us it is text; by others it may be anything. Cut and escaped for people, whole for programs. */
 static void print_leader(const struct pawl_leader *leader)
@@ -106,7 +106,7 @@ static int who(pawl_client *client, const char *name)
         return EXIT_DONE;
 }
 
-/* ---- leading ------------------------------------------------------------------------------------------------------ */
+/* ---- leading ----------------------------------------------------------------------------------------------------- */
 
 static int publish(pawl_client *client, pawl_lock *lock)
 {

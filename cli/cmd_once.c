@@ -41,8 +41,7 @@ static const struct option options[] = {
         {0},
 };
 
-/* ---- results
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static void print_json(const struct pawl_result *result)
 {
@@ -101,8 +100,7 @@ static int forget(pawl_client *client, const char *key)
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* A COMMAND that a signal ended has no result; nor has one that could not be started. */
 static bool has_result(int status)

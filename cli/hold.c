@@ -68,7 +68,7 @@ char **hold_shell(const char *string)
         return argv;
 }
 
-/* ---- COMMAND ------------------------------------------------------------------------------------------------------ */
+/* ---- COMMAND ----------------------------------------------------------------------------------------------------- */
 
 /* Removed first, so that it stands last and once, whatever stood there: an inner lock's values hide the outer's. */
 static bool put_variable(const char *name, const char *value)

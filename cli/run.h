@@ -65,7 +65,7 @@ int claim_check(const struct command *, const struct claim_request *);
  * status is returned. */
 int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
 
-/* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
+/* ---- terminal.c: who is in the foreground ------------------------------------------------------------------------ */
 
 /* Our own group, or that one, is in the foreground of the terminal we were started from. */
 bool terminal_is_ours(void);
@@ -143,7 +143,7 @@ int64_t keep_deadline(pawl_lock *, const struct keep_options *);
  * COMMAND was stopped because it was about to be. */
 bool keep(struct signals *, pawl_client *, pawl_lock *, struct child *, struct watchdog *, const struct keep_options *);
 
-/* ---- hold.c: COMMAND under a held lock ---------------------------------------------------------------------------- */
+/* ---- hold.c: COMMAND under a held lock --------------------------------------------------------------------------- */
 
 struct hold {
         const char *name; /* of the lock */

@@ -1,5 +1,5 @@
-/* barrier.h - waiting for each other: a barrier that opens when enough have come, and a latch that opens when enough was
- * done.
+/* barrier.h - waiting for each other: a barrier that opens when enough have come, and a latch that opens when
+ * enough was done.
  *
  *     pawl_barrier_enter(client, "migration", 3, NULL, &barrier);     nobody goes on before three have come
  *     ...
@@ -8,10 +8,10 @@
  *     pawl_latch_down(client, "shards", 16, 1, NULL, NULL);           one of 16 is done
  *     pawl_latch_wait(client, "shards", NULL);                        until all are
  *
- * Whoever waits at a barrier holds a shared lock, so a process that dies does not count any more; those of one round are
- * told by their tokens, so the next round may begin at once. A latch counts down to 0 and stays there until it is
- * forgotten. Both are looked at in intervals (2 ms to a quarter of a second) by those who wait. Both need PAWL_CAN_KEEP,
- * a barrier PAWL_CAN_SHARE and PAWL_CAN_INSPECT too. The rules of pawl.h hold here too. */
+ * Whoever waits at a barrier holds a shared lock, so a process that dies does not count any more; those of one
+ * round are told by their tokens, so the next round may begin at once. A latch counts down to 0 and stays there
+ * until it is forgotten. Both are looked at in intervals (2 ms to a quarter of a second) by those who wait. Both
+ * need PAWL_CAN_KEEP, a barrier PAWL_CAN_SHARE and PAWL_CAN_INSPECT too. The rules of pawl.h hold here too. */
 #ifndef PAWL_BARRIER_H
 #define PAWL_BARRIER_H
 
@@ -36,8 +36,8 @@ struct pawl_barrier_options {
         (&(const struct pawl_barrier_options){.size = sizeof(struct pawl_barrier_options), __VA_ARGS__})
 #endif
 
-/* Waits until parties, ourselves included, have come; exactly so many go on together. PAWL_TIMEOUT: not in time, and we
- * do not count any more. */
+/* Waits until parties, ourselves included, have come; exactly so many go on together. PAWL_TIMEOUT: not in time,
+ * and we do not count any more. PAWL_IN_DOUBT: likewise, but whether the others count us could not be found out. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_barrier_enter(pawl_client *client, const char *name, uint32_t parties,
                                                  const struct pawl_barrier_options *options, pawl_barrier **barrier);
 /* We are done; waits until the others of this round are, or are dead. PAWL_NO_WAIT: does not wait. Consumed whatever is

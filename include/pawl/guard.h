@@ -86,7 +86,7 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_get(pawl_guard *guard, const char *reso
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_forget(pawl_guard *guard, const char *resource, uint64_t token,
                                                 struct pawl_why *why);
 
-/* ---- versions ------------------------------------------------------------------------------------------------------ */
+/* ---- versions ---------------------------------------------------------------------------------------------------- */
 
 /* Of a resource that is versioned the greatest token IS the version: each swap raises it by one, and it never falls.
  * Where there is none, the version is the floor of the last prune, 0 without one: so what was pruned does not begin anew
@@ -104,7 +104,7 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_look(pawl_guard *guard, const char *res
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected,
                                               const void *data, size_t size, struct pawl_why *why, uint64_t *version);
 
-/* ---- all resources ------------------------------------------------------------------------------------------------- */
+/* ---- all resources ----------------------------------------------------------------------------------------------- */
 
 struct pawl_guard_entry {
         const char *resource;

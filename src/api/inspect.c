@@ -386,7 +386,7 @@ int pawl_init(pawl_client *client, uint32_t flags)
         return code;
 }
 
-/* ---- bytes beside a lock ------------------------------------------------------------------------------------------ */
+/* ---- bytes beside a lock ----------------------------------------------------------------------------------------- */
 
 static bool can_keep(const struct pawl_client *client)
 {

@@ -13,6 +13,9 @@
 
 static const char magic[] = "pawl-barrier 1 ";
 
+/* The gate's lock is held for moments, unless its holder died. */
+enum { GIVE_UP_MS = 2000 };
+
 struct pawl_barrier {
         pawl_client *client;
         pawl_lock *lock;
@@ -23,7 +26,7 @@ struct pawl_barrier {
         char gate[PAWL_NAME_MAX + 1];
 };
 
-/* ---- who is there ---------------------------------------------------------------------------------------------------- */
+/* ---- who is there ------------------------------------------------------------------------------------------------ */
 
 struct crowd {
         uint64_t *tokens;
@@ -68,7 +71,7 @@ static int in_order(const void *one, const void *other)
         return (a > b) - (a < b);
 }
 
-/* ---- the gate -------------------------------------------------------------------------------------------------------- */
+/* ---- the gate ---------------------------------------------------------------------------------------------------- */
 
 /* Up to which token it has been opened; 0: never. */
 static int read_gate(const pawl_barrier *barrier, uint64_t *through)
@@ -88,7 +91,7 @@ static int read_gate(const pawl_barrier *barrier, uint64_t *through)
 }
 
 /* With the gate's lock: opens it for the next round if enough are there. */
-static int open_locked(const pawl_barrier *barrier, pawl_lock *gate)
+static int open_locked(const pawl_barrier *barrier, pawl_lock *gate, bool *opened)
 {
         struct crowd crowd = {0};
         uint64_t through;
@@ -105,24 +108,27 @@ static int open_locked(const pawl_barrier *barrier, pawl_lock *gate)
         if (code == PAWL_OK && crowd.count - first >= barrier->parties) {
                 length = snprintf(text, sizeof(text), "%s%" PRIu64, magic, crowd.tokens[first + barrier->parties - 1]);
                 code = pawl_store(gate, text, (size_t)length, 0);
+                *opened = code == PAWL_OK;
         }
         free(crowd.tokens);
         return code;
 }
 
-/* False in *done: another one is just doing it, or it is not known what came of it. */
-static int open_gate(const pawl_barrier *barrier, struct pawl_why *why, bool *done)
+static int take_gate(const pawl_barrier *barrier, int64_t wait_ms, pawl_lock **gate)
+{
+        return pawl_acquire(barrier->client, barrier->gate, PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = barrier->ttl_ms),
+                            gate);
+}
+
+static int open_gate(const pawl_barrier *barrier, bool *opened)
 {
         pawl_lock *gate;
-        int code = pawl_acquire(barrier->client, barrier->gate,
-                                PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .ttl_ms = barrier->ttl_ms, .why = why), &gate);
+        int code = take_gate(barrier, PAWL_NO_WAIT, &gate);
 
-        *done = false;
         if (code != PAWL_OK)
-                return code == PAWL_BUSY ? PAWL_OK : code;
-        code = open_locked(barrier, gate);
+                return code == PAWL_BUSY ? PAWL_OK : code; /* another one is just doing it */
+        code = open_locked(barrier, gate, opened);
         (void)pawl_release(gate);
-        *done = code == PAWL_OK;
         return code == PAWL_LOST || code == PAWL_IN_DOUBT ? PAWL_OK : code; /* it will be seen, or tried again */
 }
 
@@ -140,15 +146,40 @@ static int enough(const pawl_barrier *barrier, uint64_t through, bool *yes)
         return code;
 }
 
-static int wait_for_gate(pawl_barrier *barrier, const struct pawl_barrier_options *options)
+/* Our time is over. With the gate's lock nobody counts us while we go; without it we may be counted. */
+static int give_up(pawl_barrier *barrier, struct pawl_why *why)
 {
-        struct recipe_pause pause = {.deadline = recipe_deadline(options->wait_ms)};
+        pawl_lock *gate;
+        int code = take_gate(barrier, GIVE_UP_MS, &gate);
+
+        if (code == PAWL_OK) {
+                code = read_gate(barrier, &barrier->through);
+                if (code == PAWL_OK && barrier->through >= pawl_token(barrier->lock)) {
+                        code = pawl_check(barrier->lock); /* who lost its lease was not counted */
+                } else if (code == PAWL_OK) {
+                        code = pawl_release(barrier->lock);
+                        barrier->lock = NULL;
+                        code = code == PAWL_OK || code == PAWL_LOST ? PAWL_TIMEOUT : code;
+                }
+                (void)pawl_release(gate);
+        }
+        if (code == PAWL_OK)
+                return PAWL_OK;
+        if (code == PAWL_TIMEOUT && !barrier->lock)
+                return recipe_fail(why, code, "not enough have come in time");
+        return recipe_fail(why, PAWL_IN_DOUBT,
+                           "not enough have come in time, as far as is known: the others may count us");
+}
+
+static int wait_for_gate(pawl_barrier *barrier, int64_t deadline, const struct pawl_barrier_options *options)
+{
+        struct recipe_pause pause = {.deadline = deadline};
         uint64_t mine = pawl_token(barrier->lock);
+        bool yes = false, opened;
         int code;
 
         for (;;) {
-                bool yes = false, done = false;
-
+                opened = false;
                 code = read_gate(barrier, &barrier->through);
                 if (code == PAWL_OK) /* who was asleep past its lease was not counted when the gate was opened */
                         code = pawl_check(barrier->lock);
@@ -157,16 +188,16 @@ static int wait_for_gate(pawl_barrier *barrier, const struct pawl_barrier_option
                 if (code == PAWL_OK)
                         code = enough(barrier, barrier->through, &yes);
                 if (code == PAWL_OK && yes)
-                        code = open_gate(barrier, options->why, &done);
+                        code = open_gate(barrier, &opened);
                 if (code != PAWL_OK)
                         return code == PAWL_LOST ? recipe_fail(options->why, code, "our lease ran out while we waited")
                                                  : recipe_explain(options->why, barrier->client, code);
-                if (!done && !recipe_pause(&pause))
-                        return recipe_fail(options->why, PAWL_TIMEOUT, "not enough have come in time");
+                if (!opened && !recipe_pause(&pause))
+                        return give_up(barrier, options->why);
         }
 }
 
-/* ---- in and out ------------------------------------------------------------------------------------------------------ */
+/* ---- in and out -------------------------------------------------------------------------------------------------- */
 
 static int check(pawl_client *client, uint32_t parties, const struct pawl_barrier_options *options)
 {
@@ -181,12 +212,13 @@ static int check(pawl_client *client, uint32_t parties, const struct pawl_barrie
 
 static int enter(pawl_barrier *barrier, const struct pawl_barrier_options *options)
 {
+        int64_t deadline = recipe_deadline(options->wait_ms);
         int code = pawl_acquire(barrier->client, barrier->name,
                                 PAWL_LOCK(.mode = PAWL_SHARED, .wait_ms = options->wait_ms, .ttl_ms = options->ttl_ms,
                                           .why = options->why),
                                 &barrier->lock);
 
-        return code == PAWL_OK ? wait_for_gate(barrier, options) : code;
+        return code == PAWL_OK ? wait_for_gate(barrier, deadline, options) : code;
 }
 
 int pawl_barrier_enter(pawl_client *client, const char *name, uint32_t parties,

@@ -20,7 +20,7 @@ struct pawl_election {
         void *elected_arg;
 };
 
-/* ---- candidates ----------------------------------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
 
 static void on_lost(pawl_lock *lock, int reason, void *arg)
 {
@@ -130,7 +130,7 @@ int pawl_campaign(pawl_client *client, const char *name, const struct pawl_elect
         return code;
 }
 
-/* ---- leaders -------------------------------------------------------------------------------------------------------- */
+/* ---- leaders ----------------------------------------------------------------------------------------------------- */
 
 int pawl_leads(pawl_election *election)
 {
@@ -174,7 +174,7 @@ int pawl_resign(pawl_election *election)
         return code;
 }
 
-/* ---- observers ------------------------------------------------------------------------------------------------------ */
+/* ---- observers --------------------------------------------------------------------------------------------------- */
 
 static void copy_text(char *room, size_t size, const char *text)
 {

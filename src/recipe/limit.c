@@ -33,7 +33,7 @@ struct bucket {
         int64_t wait;     /* ns; at most so long */
 };
 
-/* ---- what is asked for ---------------------------------------------------------------------------------------------- */
+/* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
 static int check_options(struct pawl_limit_options *options)
 {
@@ -73,7 +73,7 @@ static int read_bucket(const struct pawl_limit_options *options, struct bucket *
         return PAWL_OK;
 }
 
-/* ---- what is kept --------------------------------------------------------------------------------------------------- */
+/* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
 static int keep(pawl_lock *lock, int64_t full_at, int64_t for_ns)
 {
@@ -113,7 +113,7 @@ static int look(pawl_client *client, pawl_lock *lock, int64_t *now, int64_t *ful
         return code == PAWL_OK ? fetch(client, name, now, full_at) : code;
 }
 
-/* ---- taking --------------------------------------------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------------------------------------------------ */
 
 /* With the lock: takes what is wanted if it is there in time. */
 static int take(pawl_client *client, pawl_lock *lock, const struct bucket *bucket, struct pawl_permit *permit,

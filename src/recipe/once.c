@@ -37,8 +37,7 @@ int pawl_once_name(const char *key, char *name)
         return name ? recipe_name("once", key, name, NULL) : PAWL_INVALID;
 }
 
-/* ---- results
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static int look(pawl_client *client, const char *name, struct pawl_why *why, struct pawl_result *result)
 {
@@ -88,8 +87,7 @@ int pawl_once_finish(pawl_lock *lock, const struct pawl_result *result, int64_t 
         return code;
 }
 
-/* ---- who runs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- who runs ---------------------------------------------------------------------------------------------------- */
 
 static int take_alone(pawl_client *client, const char *name, const struct pawl_once_options *options, int64_t wait_ms,
                       pawl_lock **lock)
@@ -194,8 +192,7 @@ int pawl_once_begin(pawl_client *client, const char *key, const struct pawl_once
         return PAWL_OK;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* As everybody else will read it: with a NUL behind. What cannot be kept is left to be refused. */
 static bool end_with_nul(struct pawl_result *result)

@@ -57,7 +57,7 @@ static int swap(struct update *update, const struct pawl_change *change)
                                &update->why, NULL);
 }
 
-/* ---- a lost answer ---------------------------------------------------------------------------------------------- */
+/* ---- a lost answer ----------------------------------------------------------------------------------------------- */
 
 enum outcome {
         NOT_KNOWN, /* it cannot be read now */
@@ -110,7 +110,7 @@ static int settle(struct update *update, const struct pawl_change *change)
                           update->resource, doubt.text);
 }
 
-/* ---- one try ---------------------------------------------------------------------------------------------------- */
+/* ---- one try ----------------------------------------------------------------------------------------------------- */
 
 static int write_change(struct update *update, const struct pawl_change *change)
 {

@@ -74,6 +74,80 @@ TEST(who_gives_up_or_dies_does_not_count)
         CHECK_INT(pawl_barrier_enter(one, "b", 0, NULL, &barrier), PAWL_INVALID);
 }
 
+static void *enter_one(void *arg)
+{
+        pawl_barrier *barrier;
+
+        return pawl_barrier_enter(arg, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier) == PAWL_OK &&
+                               pawl_barrier_leave(barrier, PAWL_NO_WAIT) == PAWL_OK
+                       ? arg
+                       : NULL;
+}
+
+TEST(a_gate_that_nobody_can_open_makes_nobody_busy_and_nobody_late)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place), *three = join(place);
+        struct pawl_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+        pawl_barrier *barrier;
+        pthread_t thread;
+        pawl_lock *gate;
+        int64_t began;
+        void *done;
+
+        NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        MUST(pawl_acquire(three, "gate/b", NULL, &gate));
+        REQUIRE(pthread_create(&thread, NULL, enter_one, two) == 0);
+        MUST(pawl_stats(one, &before));
+        began = now_ms();
+        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 1000), &barrier), PAWL_IN_DOUBT);
+        CHECK(now_ms() - began < PATIENCE / 2);
+        MUST(pawl_stats(one, &after));
+        CHECK(after.busy - before.busy < 100);
+        CHECK_INT(pawl_release(gate), PAWL_OK);
+        MUST(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier));
+        CHECK_INT(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
+        REQUIRE(pthread_join(thread, &done) == 0);
+        CHECK(done);
+}
+
+/* Some of them give up in the very moment in which the last one comes. */
+static atomic_int gone_on, given_up;
+
+static void *enter_shortly(void *arg)
+{
+        struct party *party = arg;
+        pawl_barrier *barrier;
+        int code = pawl_barrier_enter(party->client, "b", 2, PAWL_BARRIER(.wait_ms = 20 + party->number), &barrier);
+
+        if (code == PAWL_OK)
+                pawl_barrier_leave(barrier, PAWL_NO_WAIT);
+        atomic_fetch_add(code == PAWL_OK ? &gone_on : &given_up, 1);
+        CHECK(code == PAWL_OK || code == PAWL_TIMEOUT);
+        return NULL;
+}
+
+TEST(who_gives_up_in_the_last_moment_is_not_counted)
+{
+        const char *place = fresh_place();
+        static struct party parties[2];
+        pthread_t threads[2];
+
+        for (int i = 0; i < 2; i++)
+                parties[i].client = join(place);
+        NEEDS(parties[0].client, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        for (int round = 0; round < 40; round++) {
+                parties[0].number = 0;
+                parties[1].number = 200;
+                REQUIRE(pthread_create(&threads[0], NULL, enter_shortly, &parties[0]) == 0);
+                nap(10 + round % 15);
+                REQUIRE(pthread_create(&threads[1], NULL, enter_shortly, &parties[1]) == 0);
+                pthread_join(threads[0], NULL);
+                pthread_join(threads[1], NULL);
+                CHECK_INT(atomic_load(&gone_on) % 2, 0);
+        }
+}
+
 static void *wait_at_latch(void *arg)
 {
         static atomic_int code;
