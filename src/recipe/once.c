@@ -225,12 +225,10 @@ static int execute(pawl_lock *lock, const struct pawl_once_options *options, paw
                 return recipe_fail(options->why, code, pawl_strerror(code));
         }
         result->token = token;
-        if (!end_with_nul(result)) {
-                (void)pawl_release(lock);
-                return recipe_fail(options->why, PAWL_NO_MEMORY, pawl_strerror(PAWL_NO_MEMORY));
-        }
         code = pawl_once_finish(lock, result, options->keep_ms);
         *overtaken = code == PAWL_LOST;
+        if (code == PAWL_OK && !end_with_nul(result))
+                code = PAWL_NO_MEMORY; /* for us: it is kept, and found by who asks again */
         return code == PAWL_OK ? code : recipe_fail(options->why, code, pawl_strerror(code));
 }
 
