@@ -417,4 +417,5 @@ TEST_WITHIN(180, a_crowd_with_kills_makes_one_effect_and_all_survivors_get_its_r
         CHECK(*first != '\0');
         CHECK_INT(answered + dead, callers);
         CHECK(strncmp(text, first, strlen(first)) == 0 && strlen(text) == strlen(first) + 1); /* one line */
+        free(directory);
 }
