@@ -103,7 +103,7 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
         return exit_status(request, name, code, &why, signal);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------------------- */
 
 bool claim_no_wait(const struct option *option, const char *text)
 {

@@ -78,7 +78,7 @@ int usage_error(const struct command *, const char *format, ...) __attribute__((
 /* True if argc is within the bounds; else says so. */
 bool arguments_count(const struct command *, int argc, int least, int most, int *status);
 
-/* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " ---------------------------------- */
+/* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* what failed: also with -q */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* not with -q */
@@ -97,7 +97,7 @@ int client_do(int (*job)(pawl_client *client, const char *argument), const char 
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
 
-/* ---- secrets (secret.c) ------------------------------------------------------------------------------------------ */
+/* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
 
 /* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
 bool hide_password(const char *variable);

@@ -37,7 +37,7 @@ struct director {
         int status;                /* once it is not EXIT_DONE the show is over */
 };
 
-/* ---- what the viewer sees ---------------------------------------------------------------------------------------- */
+/* ---- what the viewer sees --------------------------------------------------------------------------------------- */
 
 static const char *colour(const struct director *director, const char *code)
 {
@@ -105,7 +105,7 @@ static void show_event(const struct director *director, const struct demo_event 
         }
 }
 
-/* ---- the workers ------------------------------------------------------------------------------------------------- */
+/* ---- the workers ------------------------------------------------------------------------------------------------ */
 
 static bool start_worker(struct director *director, uint32_t worker, int events)
 {
@@ -148,7 +148,7 @@ static void end_workers(struct director *director)
         }
 }
 
-/* ---- following the play ------------------------------------------------------------------------------------------ */
+/* ---- following the play ----------------------------------------------------------------------------------------- */
 
 static void note_write(struct director *director, const struct demo_event *event)
 {
@@ -239,7 +239,7 @@ static void scene(struct director *director, const char *text)
         rest(director, READING_MS);
 }
 
-/* ---- the play ---------------------------------------------------------------------------------------------------- */
+/* ---- the play --------------------------------------------------------------------------------------------------- */
 
 static void first_scene(struct director *director)
 {
@@ -283,7 +283,7 @@ static void fourth_scene(struct director *director)
         follow(director, EVENT_RELEASED, 10);
 }
 
-/* ---- was it true? ------------------------------------------------------------------------------------------------ */
+/* ---- was it true? ----------------------------------------------------------------------------------------------- */
 
 static bool read_text(const char *path, char *text)
 {
@@ -336,7 +336,7 @@ static void check_truth(struct director *director)
         }
 }
 
-/* ---- before and after -------------------------------------------------------------------------------------------- */
+/* ---- before and after ------------------------------------------------------------------------------------------- */
 
 static bool make_place(struct director *director)
 {

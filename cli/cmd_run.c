@@ -24,7 +24,7 @@ static const struct option options[] = {
         {0},
 };
 
-/* ---- what was asked ---------------------------------------------------------------------------------------------- */
+/* ---- what was asked --------------------------------------------------------------------------------------------- */
 
 /* NAME COMMAND..., NAME -- COMMAND..., and as flock(1) has it NAME -c STRING. */
 static int read_command(const struct command *command, int argc, char **argv)

@@ -21,7 +21,7 @@ static const struct option options[] = {
         {0},
 };
 
-/* ---- one snapshot ------------------------------------------------------------------------------------------------ */
+/* ---- one snapshot ----------------------------------------------------------------------------------------------- */
 
 struct row {
         struct pawl_entry entry; /* its texts are our own copies */
@@ -155,7 +155,7 @@ static int snapshot_print(pawl_client *client, FILE *out)
         return code;
 }
 
-/* ---- the screen -------------------------------------------------------------------------------------------------- */
+/* ---- the screen ------------------------------------------------------------------------------------------------- */
 
 static struct termios cooked;
 
@@ -220,7 +220,7 @@ static int screen_print(pawl_client *client)
         return code;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 /* Until the next snapshot is due. False: it is time to go, by q or by *signal. */
 static bool pause_for(struct signals *signals, bool live, int *signal)

@@ -42,7 +42,7 @@ int64_t now_ns(void)
         return ts.tv_sec * (int64_t)1000000000 + ts.tv_nsec;
 }
 
-/* ---- making COMMAND end ------------------------------------------------------------------------------------------ */
+/* ---- making COMMAND end ----------------------------------------------------------------------------------------- */
 
 static void kill_command(struct keeper *keeper, int64_t now)
 {
@@ -89,7 +89,7 @@ static void on_held_too_long(struct keeper *keeper, int64_t now)
         tell_command(keeper, SIGTERM, now, now + keeper->options->kill_after_ms * MS);
 }
 
-/* ---- what time it is --------------------------------------------------------------------------------------------- */
+/* ---- what time it is -------------------------------------------------------------------------------------------- */
 
 static bool lease_is_ending(const struct keeper *keeper, int64_t remaining_ms)
 {
@@ -165,7 +165,7 @@ static int64_t next_time(const struct keeper *keeper, int64_t now)
         return next;
 }
 
-/* ---- signals ----------------------------------------------------------------------------------------------------- */
+/* ---- signals ---------------------------------------------------------------------------------------------------- */
 
 static void continue_command(struct keeper *keeper)
 {
@@ -227,7 +227,7 @@ static void on_signal(struct keeper *keeper, int signal)
                 pass_on(keeper, signal);
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 static void wait_for_news(struct keeper *keeper, int64_t until)
 {

@@ -65,7 +65,7 @@ int claim_check(const struct command *, const struct claim_request *);
  * status is returned. */
 int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
 
-/* ---- terminal.c: who is in the foreground ------------------------------------------------------------------------ */
+/* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
 
 /* Our own group, or that one, is in the foreground of the terminal we were started from. */
 bool terminal_is_ours(void);

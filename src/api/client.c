@@ -15,7 +15,7 @@
 /* How long pawl_close waits for a store to confirm releases; the leases do the rest. */
 #define CLOSE_PATIENCE (2 * SECOND)
 
-/* ---- open -------------------------------------------------------------------------------------------------------- */
+/* ---- open --------------------------------------------------------------------------------------------------------- */
 
 static void log_line(const struct engine_host *host, int level, const char *text)
 {
@@ -170,7 +170,7 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
         return PAWL_OK;
 }
 
-/* ---- close ------------------------------------------------------------------------------------------------------- */
+/* ---- close -------------------------------------------------------------------------------------------------------- */
 
 /* A blocking caller is told, an asynchronous one called back. */
 static void end_wait(struct pawl_lock *lock)
@@ -281,7 +281,7 @@ int pawl_close(pawl_client *client)
         return PAWL_OK;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------------------------------ */
 
 int pawl_fd(const pawl_client *client)
 {

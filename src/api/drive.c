@@ -28,7 +28,7 @@ void client_kick(struct pawl_client *client)
                 loop_wake(&client->loop);
 }
 
-/* ---- callbacks --------------------------------------------------------------------------------------------------- */
+/* ---- callbacks -------------------------------------------------------------------------------------------------- */
 
 static void tell_user(struct pawl_lock *lock, uint32_t notices)
 {
@@ -79,7 +79,7 @@ void client_call_back(struct pawl_client *client)
         }
 }
 
-/* ---- sleepers ---------------------------------------------------------------------------------------------------- */
+/* ---- sleepers --------------------------------------------------------------------------------------------------- */
 
 bool client_tell(struct pawl_lock *lock, enum notice notice)
 {
@@ -208,7 +208,7 @@ void client_sleep(struct pawl_client *client, struct sleeper *sleeper)
                 pass_the_loop_on(client);
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
 
 /* A caller who has not turned the loop since we last looked sleeps in it: he wakes us when he leaves. */
 static void stand_by(struct pawl_client *client, uint64_t seen)

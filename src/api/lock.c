@@ -153,7 +153,7 @@ static int begin(struct pawl_client *client, const char *name, const struct pawl
         return code;
 }
 
-/* ---- blocking ---------------------------------------------------------------------------------------------------- */
+/* ---- blocking ----------------------------------------------------------------------------------------------------- */
 
 /* A store in memory: the thread sleeps on the claim's own word, and nobody has to hand the news on. */
 static void sleep_instantly(struct pawl_client *client, struct pawl_lock *lock, struct sleeper *me, int64_t wait)
@@ -320,7 +320,7 @@ int pawl_wait(pawl_lock *lock, int64_t wait_ms)
         return code;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
 
 /* What the release itself says needs no callback besides. */
 static void drop_notices(struct pawl_lock *lock, uint32_t notices)
@@ -439,7 +439,7 @@ int pawl_cancel(pawl_lock *lock)
         return code;
 }
 
-/* ---- in between -------------------------------------------------------------------------------------------------- */
+/* ---- in between --------------------------------------------------------------------------------------------------- */
 
 static bool was_granted(const struct pawl_lock *lock)
 {
@@ -592,7 +592,7 @@ int pawl_renew(pawl_lock *lock)
         return code;
 }
 
-/* ---- leases as words --------------------------------------------------------------------------------------------- */
+/* ---- leases as words ------------------------------------------------------------------------------------------------ */
 
 int pawl_lease(pawl_lock *lock, char *word, size_t size)
 {
