@@ -1,8 +1,9 @@
-/* barrier.c - three machines change a database in two steps: nobody begins before all are there, and nobody begins the second step
- * before all have done the first. Who watches waits for a latch that each of them counts down at its end.
+/* barrier.c - three machines change a database in two steps: nobody begins before all are there, and nobody begins
+ * the second step before all have done the first. Who watches waits for a latch that each of them counts down at
+ * its end.
  *
  *     barrier [URL]
- */
+ * / */
 #include <pawl.h>
 #include <pawl/barrier.h>
 #include <stdio.h>

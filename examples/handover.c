@@ -1,8 +1,9 @@
-/* handover.c - a process takes a lock and hands it to another one, which goes on with it: with the same token, and without a moment
- * in which a third could have had it. So a front end may take the lock, and the worker that it starts has it.
+/* handover.c - a process takes a lock and hands it to another one, which goes on with it: with the same token, and
+ * without a moment in which a third could have had it. So a front end may take the lock, and the worker that it
+ * starts has it.
  *
  *     handover [URL]
- */
+ * / */
 #include <pawl.h>
 #include <pawl/handle.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* leader.c - three candidates, one leader. It works with its epoch at a guard, and publishes its address when it is ready. It is
- * killed, and the next one leads; that one steps down, and the third does. A write of the first that was on its way is refused.
+/* leader.c - three candidates, one leader. It works with its epoch at a guard, and publishes its address when it is
+ * ready. It is killed, and the next one leads; that one steps down, and the third does. A write of the first that
+ * was on its way is refused.
  *
  *     leader [URL [DIRECTORY]]
- */
+ * / */
 #include <pawl.h>
 #include <pawl/election.h>
 #include <pawl/guard.h>
@@ -71,7 +72,8 @@ static int stand(const char *url, const char *store)
         return code == PAWL_OK ? 0 : 1;
 }
 
-/* ---- who watches ----------------------------------------------------------------------------------------------------- */
+/* ---- who watches
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct watch {
         uint64_t epoch; /* of the last leader that was seen */

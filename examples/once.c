@@ -1,11 +1,11 @@
-/* once.c - a payment that several processes are asked for, as it happens when a request is sent again: it is made once, and all
- * of them have the one receipt.
+/* once.c - a payment that several processes are asked for, as it happens when a request is sent again: it is made
+ * once, and all of them have the one receipt.
  *
- * Shows it the hard way: the first falls asleep just before it charges, and wakes up when another one has done it. What it
- * writes then is refused by the guard, because the token of its execution is the smaller one.
+ * Shows it the hard way: the first falls asleep just before it charges, and wakes up when another one has done it.
+ * What it writes then is refused by the guard, because the token of its execution is the smaller one.
  *
  *     once [URL [DIRECTORY]]
- */
+ * / */
 #include <pawl.h>
 #include <pawl/guard.h>
 #include <pawl/once.h>

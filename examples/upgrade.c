@@ -1,8 +1,9 @@
-/* upgrade.c - many look whether the stock is low, and one orders: a reader who may become the writer without anybody writing in
- * between. If each looked with a plain read lock and came back with a write lock, each would order.
+/* upgrade.c - many look whether the stock is low, and one orders: a reader who may become the writer without
+ * anybody writing in between. If each looked with a plain read lock and came back with a write lock, each would
+ * order.
  *
  *     upgrade [URL]
- */
+ * / */
 #include <pawl.h>
 #include <pawl/rw.h>
 #include <pthread.h>

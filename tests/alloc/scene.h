@@ -1,5 +1,5 @@
-/* scene.h - one scenario that touches most of the API (scene.c), another one for the recipes (scene_recipes.c), and what must be so
- * after one of them was played while something failed (after.c). */
+/* scene.h - one scenario that touches most of the API (scene.c), another one for the recipes (scene_recipes.c), and
+ * what must be so after one of them was played while something failed (after.c). */
 #ifndef SCENE_H
 #define SCENE_H
 
