@@ -145,13 +145,22 @@ int pawl_yield(pawl_client *client, const struct pawl_lock_options *options, paw
         return code;
 }
 
+/* After how long the holders are asked again: by then it may be another one, who came before us and was not asked. */
+#define ASK_AGAIN_MS 250
+#define ASK_AGAIN_MAX_MS 2000
+
 /* The claim is in the queue, or on its way there: the holders hear of it. If the lock came free a moment ago it is we
  * who hear. */
 static int wait_asking(pawl_client *client, pawl_lock *claim)
 {
-        if (pawl_wait(claim, PAWL_NO_WAIT) == PAWL_TIMEOUT)
+        int64_t again_ms = ASK_AGAIN_MS, next_ms = PAWL_NO_WAIT;
+
+        while (pawl_wait(claim, next_ms) == PAWL_TIMEOUT && pawl_state(claim) == PAWL_WAITING) {
                 (void)pawl_ask(client, pawl_name(claim)); /* who cannot be told is worth waiting for all the same */
-        return pawl_wait(claim, PAWL_FOREVER);
+                next_ms = again_ms;
+                again_ms = 2 * again_ms < ASK_AGAIN_MAX_MS ? 2 * again_ms : ASK_AGAIN_MAX_MS;
+        }
+        return pawl_wait(claim, PAWL_NO_WAIT); /* decided: what it came to */
 }
 
 static int ask_and_wait(pawl_client *client, const char *name, const struct pawl_lock_options *options,

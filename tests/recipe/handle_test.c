@@ -167,7 +167,7 @@ TEST(a_holder_is_told_that_another_waits)
         CHECK_INT(pawl_acquire_asking(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &quick), PAWL_BUSY);
         CHECK_INT(pawl_asked(lock), 0);
         REQUIRE(pthread_create(&thread, NULL, want_loudly, two) == 0);
-        CHECK(SOON(atomic_load(&seen.asked) == 1));
+        CHECK(SOON(atomic_load(&seen.asked) >= 1)); /* it is asked again while the other waits */
         CHECK_INT(pawl_asked(lock), 1);
         CHECK_INT(pawl_release(lock), PAWL_OK);
         pthread_join(thread, NULL);
