@@ -21,6 +21,17 @@ int sim_name_index(const char *name)
         return 0;
 }
 
+void sim_owner(const struct world *world, int client, char *owner, size_t size)
+{
+        (void)world;
+        snprintf(owner, size, "client %d", client);
+}
+
+struct sim_client *engine_client(const struct engine_host *host)
+{
+        return host->log_arg;
+}
+
 int64_t client_now(const struct sim_client *client)
 {
         return clock_read(&client->clock, client->world->now);
@@ -50,11 +61,11 @@ static void log_nothing(const struct engine_host *host, int level, const char *t
 static void wake_actor(struct world *world, struct actor *actor, int64_t after)
 {
         schedule(world, after,
-                 (struct event){.kind = ACTOR_STEP,
-                                .client = actor->client,
-                                .actor = actor->index,
-                                .life = world->clients[actor->client].life,
-                                .tenure = actor->tenure});
+                 (struct happening){.kind = ACTOR_STEP,
+                                    .client = actor->client,
+                                    .actor = actor->index,
+                                    .life = world->clients[actor->client].life,
+                                    .tenure = actor->tenure});
 }
 
 void client_start(struct world *world, int index)

@@ -21,6 +21,9 @@ struct model {
         struct engine engine;
         struct list parts;
         struct list errands;
+        struct list questions;
+        uint64_t numbers; /* of questions, and of stores */
+        struct sim_client *client;
         struct timer reconnect;
         bool connected;
 };
@@ -51,7 +54,7 @@ struct errand {
 
 static struct sim_client *client_of(const struct model *model)
 {
-        return model->engine.host->log_arg;
+        return model->client;
 }
 
 static enum bug bug_of(const struct model *model)
@@ -106,14 +109,19 @@ static struct message about(const struct part *part, enum message_kind kind)
 {
         const struct claim *claim = part->claim;
 
-        return (struct message){.kind = kind,
-                                .uid = uid_of(part),
-                                .name = sim_name_index(claim->name),
-                                .ttl = claim->ttl,
-                                .mode = claim->mode,
-                                .max_holders = claim->max_holders,
-                                .wait = claim->wait,
-                                .token = part->token};
+        struct message message = {.kind = kind,
+                                  .uid = uid_of(part),
+                                  .name = sim_name_index(claim->name),
+                                  .ttl = claim->ttl,
+                                  .mode = claim->mode,
+                                  .max_holders = claim->max_holders,
+                                  .wait = claim->wait,
+                                  .token = part->token,
+                                  .age = claim->age};
+
+        if (claim->note)
+                strncpy(message.note, claim->note, sizeof(message.note) - 1);
+        return message;
 }
 
 static void send_about(struct part *part, enum message_kind kind, int64_t again)
@@ -430,6 +438,14 @@ static void on_released(struct part *part, int code)
         host->events->released(host->core, part->claim, code);
 }
 
+static void on_heard(struct part *part)
+{
+        const struct engine_host *host = part->model->engine.host;
+
+        if (part->state == PART_HELD)
+                host->events->asked(host->core, part->claim);
+}
+
 static void on_renewed(struct model *model, const struct message *message)
 {
         const struct engine_host *host = model->engine.host;
@@ -443,12 +459,169 @@ static void on_renewed(struct model *model, const struct message *message)
                         bool from_reply = bug_of(model) == BUG_RENEW_REPLY_TIME;
 
                         tell_renewed(part, PAWL_OK, from_reply ? model_now(model) : message->stamp);
+                        if (message->asked[i])
+                                on_heard(part);
                 } else {
                         forget(part);
                         host->events->gone(host->core, part->claim, message->codes[i]);
                 }
         }
 }
+
+/* ---- who looks, and the bytes beside a lock ----------------------------------------------------------------------- */
+
+/* Asked again until it is answered, or forgotten. */
+struct question {
+        struct list listed;
+        struct model *model;
+        struct inquiry *inquiry;
+        struct timer timer;
+        struct message message;
+};
+
+static void question_free(struct question *question)
+{
+        loop_unset(question->model->engine.host->loop, &question->timer);
+        list_remove(&question->listed);
+        free(question);
+}
+
+static void question_due(struct timer *timer)
+{
+        struct question *question = container_of(timer, struct question, timer);
+
+        transmit(question->model, &question->message);
+        set_timer(question->model, timer, RETRY);
+}
+
+static void put_question(struct engine *engine, struct inquiry *inquiry, struct message message)
+{
+        struct model *model = (struct model *)engine;
+        struct question *question = calloc(1, sizeof(*question));
+
+        if (!question)
+                abort();
+        question->model = model;
+        question->inquiry = inquiry;
+        question->message = message;
+        question->message.version = ++model->numbers;
+        question->timer.fire = question_due;
+        list_append(&model->questions, &question->listed);
+        question_due(&question->timer);
+}
+
+static struct question *find_question(struct model *model, uint64_t number)
+{
+        for (struct list *at = model->questions.next; at != &model->questions; at = at->next) {
+                struct question *question = container_of(at, struct question, listed);
+
+                if (question->message.version == number)
+                        return question;
+        }
+        return NULL;
+}
+
+static void tell_lines(struct model *model, struct inquiry *inquiry, const struct message *message)
+{
+        const struct shown *lines = message->more;
+
+        for (size_t i = 0; i < message->more_size / sizeof(*lines); i++) {
+                char owner[32];
+                struct pawl_entry entry = {.name = sim_name(lines[i].name),
+                                           .owner = owner,
+                                           .note = lines[i].note,
+                                           .token = lines[i].token,
+                                           .remaining_ms = lines[i].remaining / MS,
+                                           .since_ms = lines[i].since / MS,
+                                           .role = lines[i].role,
+                                           .mode = lines[i].mode,
+                                           .max_holders = lines[i].max_holders,
+                                           .waiters = lines[i].waiters,
+                                           .age = lines[i].age};
+
+                sim_owner(client_of(model)->world, lines[i].client, owner, sizeof(owner));
+                inquiry->entry(inquiry, &entry);
+        }
+}
+
+static void tell_value(struct inquiry *inquiry, const struct message *message)
+{
+        struct pawl_value value = {.data = (void *)(uintptr_t)message->more,
+                                   .size = message->more_size,
+                                   .token = message->token,
+                                   .stored_us = message->stored_at / 1000,
+                                   .now_us = message->read / 1000};
+
+        inquiry->value(inquiry, &value);
+}
+
+static void on_answer(struct model *model, const struct message *message)
+{
+        struct question *question = find_question(model, message->version);
+        struct inquiry *inquiry;
+
+        if (!question)
+                return;
+        inquiry = question->inquiry;
+        question_free(question);
+        if (message->kind == SHOW || message->kind == LIST)
+                tell_lines(model, inquiry, message);
+        else if (message->kind == FETCH && message->code == PAWL_OK)
+                tell_value(inquiry, message);
+        inquiry->answered(inquiry, message->code, NULL);
+}
+
+static void model_show(struct engine *engine, struct inquiry *inquiry)
+{
+        put_question(engine, inquiry, (struct message){.kind = SHOW, .name = sim_name_index(inquiry->name)});
+}
+
+static void model_list(struct engine *engine, struct inquiry *inquiry)
+{
+        struct message message = {.kind = LIST};
+
+        strncpy(message.note, inquiry->name, sizeof(message.note) - 1);
+        put_question(engine, inquiry, message);
+}
+
+static void model_call(struct engine *engine, struct inquiry *inquiry)
+{
+        put_question(engine, inquiry, (struct message){.kind = CALL, .name = sim_name_index(inquiry->name)});
+}
+
+static void model_forget(struct engine *engine, struct inquiry *inquiry)
+{
+        struct model *model = (struct model *)engine;
+
+        for (struct list *at = model->questions.next; at != &model->questions; at = at->next) {
+                struct question *question = container_of(at, struct question, listed);
+
+                if (question->inquiry == inquiry) {
+                        question_free(question);
+                        return;
+                }
+        }
+}
+
+static void model_store(struct engine *engine, const struct claim *claim, uint64_t token, struct inquiry *inquiry)
+{
+        struct message message = {.kind = STORE,
+                                  .name = sim_name_index(claim->name),
+                                  .token = token,
+                                  .keep = inquiry->keep,
+                                  .more = inquiry->data,
+                                  .more_size = inquiry->size};
+
+        message.uids[0] = uid_of(claim->part);
+        put_question(engine, inquiry, message);
+}
+
+static void model_fetch(struct engine *engine, struct inquiry *inquiry)
+{
+        put_question(engine, inquiry, (struct message){.kind = FETCH, .name = sim_name_index(inquiry->name)});
+}
+
+/* ---- hearing ------------------------------------------------------------------------------------------------------ */
 
 void engine_receive(struct engine *engine, const struct message *message)
 {
@@ -458,6 +631,8 @@ void engine_receive(struct engine *engine, const struct message *message)
 
         if (message->kind == RENEWED)
                 on_renewed(model, message);
+        else if (message->kind >= SHOW && message->kind <= FETCH)
+                on_answer(model, message);
         else if (errand && message->kind == CANCELLED)
                 errand_free(errand);
         if (!part)
@@ -471,6 +646,9 @@ void engine_receive(struct engine *engine, const struct message *message)
                 break;
         case PUSHED:
                 on_pushed(part, message);
+                break;
+        case HEARD:
+                on_heard(part);
                 break;
         case BUSY:
         case NOT_READY:
@@ -534,11 +712,14 @@ static int model_open(struct engine *engine, const struct url *url, struct pawl_
         struct model *model = (struct model *)engine;
 
         (void)url, (void)why;
+        model->client = engine_client(engine->host);
         list_init(&model->parts);
         list_init(&model->errands);
+        list_init(&model->questions);
         model->reconnect.fire = reconnected;
         model->connected = true;
-        engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_BREAK;
+        engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_INSPECT | PAWL_CAN_ASK |
+                               PAWL_CAN_AGE | PAWL_CAN_KEEP;
         return PAWL_OK;
 }
 
@@ -550,6 +731,8 @@ static void model_close(struct engine *engine)
                 forget(list_first(&model->parts, struct part, listed));
         while (!list_empty(&model->errands))
                 errand_free(list_first(&model->errands, struct errand, listed));
+        while (!list_empty(&model->questions))
+                question_free(list_first(&model->questions, struct question, listed));
         loop_unset(engine->host->loop, &model->reconnect);
 }
 
@@ -565,6 +748,15 @@ int engine_claims(const struct engine *engine)
         return count;
 }
 
+static const struct engine_inspect inspect = {
+        .list = model_list,
+        .show = model_show,
+        .ask = model_call,
+        .forget = model_forget,
+};
+
+static const struct engine_values values = {.store = model_store, .fetch = model_fetch};
+
 const struct engine_ops model_ops = {
         .name = "model",
         .size = sizeof(struct model),
@@ -575,6 +767,8 @@ const struct engine_ops model_ops = {
         .cancel = model_cancel,
         .renew = model_renew,
         .release = model_release,
+        .inspect = &inspect,
+        .values = &values,
 };
 
 static const struct engine_instant instant = {.acquire = instant_acquire, .release = instant_release};

@@ -53,7 +53,8 @@ def build(work, objects_of):
         subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-O1", "-w",
                         f"-I{work / 'include'}", f"-I{work / 'src'}", "-c", "-o", objects[-1], str(core / part)],
                        check=True)
-    libraries = [objects_of / "tests/sim/libsim.a", objects_of / "src/libpawl_inside.a", objects_of / "src/libpawl_base.a"]
+    libraries = [objects_of / name for name in ("tests/sim/libsim.a", "tests/sim/libsim_model.a", "src/libpawl_inside.a",
+                                                "src/libpawl_base.a")]
     subprocess.run(["cc", "-o", str(work / "sim"), str(objects_of / "tests/sim/sim.p/main.c.o"), *objects,
                     "-Wl,--start-group", *map(str, libraries), "-Wl,--end-group", "-pthread"], check=True)
 

@@ -69,7 +69,7 @@ static void pause_client(struct world *world, int index)
         trace(world, "client %d is stopped for %lld ms", index, (long long)(length / MS));
         client->paused = true;
         client->resumes_at = world->now + length;
-        schedule(world, length, (struct event){.kind = CLIENT_RESUME, .client = index, .life = client->life});
+        schedule(world, length, (struct happening){.kind = CLIENT_RESUME, .client = index, .life = client->life});
 }
 
 static void kill_client(struct world *world, int index)
@@ -77,12 +77,12 @@ static void kill_client(struct world *world, int index)
         if (!world->clients[index].alive)
                 return;
         client_crash(world, index);
-        schedule(world, between(world, MS, 2 * SECOND), (struct event){.kind = CLIENT_START, .client = index});
+        schedule(world, between(world, MS, 2 * SECOND), (struct happening){.kind = CLIENT_START, .client = index});
 }
 
 static void reset_connection(struct world *world, int index)
 {
-        struct event event = {.kind = CONNECTION_RESET, .client = index, .life = world->clients[index].life};
+        struct happening event = {.kind = CONNECTION_RESET, .client = index, .life = world->clients[index].life};
 
         trace(world, "connection of client %d is reset", index);
         drop_messages(world, index);
@@ -98,7 +98,7 @@ static void restart_server(struct world *world)
         trace(world, "store restarts%s", loses ? " and has lost its data" : "");
         server_restart(world, loses);
         world->server.up = false;
-        schedule(world, between(world, MS, 800 * MS), (struct event){.kind = SERVER_UP});
+        schedule(world, between(world, MS, 800 * MS), (struct happening){.kind = SERVER_UP});
         for (int i = 0; i < world->plan.clients; i++)
                 reset_connection(world, i);
 }
@@ -146,7 +146,7 @@ static void fault(struct world *world)
         else
                 change_clocks(world, client);
         if (world->now < world->plan.faults_until)
-                schedule(world, between(world, 20 * MS, 3 * SECOND), (struct event){.kind = FAULT});
+                schedule(world, between(world, 20 * MS, 3 * SECOND), (struct happening){.kind = FAULT});
 }
 
 static void make_peace(struct world *world)
@@ -160,7 +160,7 @@ static void make_peace(struct world *world)
 /* ---- events ---------------------------------------------------------------------------------------------------- */
 
 /* What comes for a client that is stopped waits until it runs; then in any order, also before its loop has turned. */
-static bool must_wait(struct world *world, const struct event *event)
+static bool must_wait(struct world *world, const struct happening *event)
 {
         struct sim_client *client = &world->clients[event->client];
 
@@ -178,7 +178,7 @@ static void resume(struct world *world, struct sim_client *client)
         client->ran_since = client_now(client);
 }
 
-static void to_client(struct world *world, struct sim_client *client, struct event *event)
+static void to_client(struct world *world, struct sim_client *client, struct happening *event)
 {
         struct message *message = event->message;
 
@@ -196,7 +196,7 @@ static void to_client(struct world *world, struct sim_client *client, struct eve
         client_turn(world, client);
 }
 
-static void to_living_client(struct world *world, struct event *event)
+static void to_living_client(struct world *world, struct happening *event)
 {
         struct sim_client *client = &world->clients[event->client];
 
@@ -215,7 +215,7 @@ static void to_living_client(struct world *world, struct event *event)
         }
 }
 
-static void handle(struct world *world, struct event *event)
+static void handle(struct world *world, struct happening *event)
 {
         switch (event->kind) {
         case TO_SERVER:
@@ -273,7 +273,7 @@ static bool step(struct world *world, int64_t until)
 {
         int64_t due, event_at = next_event_at(world);
         struct sim_client *client = next_client(world, &due);
-        struct event event;
+        struct happening event;
 
         if ((due < event_at ? due : event_at) > until) {
                 world->now = until;
@@ -302,7 +302,7 @@ static void live(struct world *world)
 {
         for (int i = 0; i < world->plan.clients; i++)
                 client_start(world, i);
-        schedule(world, SECOND, (struct event){.kind = FAULT});
+        schedule(world, SECOND, (struct happening){.kind = FAULT});
         live_until(world, world->plan.faults_until);
         make_peace(world);
         live_until(world, world->plan.faults_until + SETTLING);

@@ -2,6 +2,7 @@
  * checker showed to be needed. It has no timers: what has run out is noticed by whoever asks next. */
 #include "sim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* How long a waiter that stopped asking keeps its place, and how long a grant waits to be confirmed. */
@@ -53,22 +54,34 @@ static void remove_waiter(struct server_name *name, struct waiter *waiter)
         name->waiter_count--;
 }
 
-static void enqueue(struct world *world, struct server_name *name, const struct message *message)
+static struct waiter waiter_of(const struct world *world, const struct message *message)
 {
-        struct server *server = &world->server;
-
-        if (name->waiter_count == WAITERS_MAX)
-                return;
-        name->queue[name->waiter_count++] = (struct waiter){
+        struct waiter waiter = {
                 .uid = message->uid,
-                .ticket = ++server->tickets,
-                .token = world->bug == BUG_TOKEN_AT_ENQUEUE ? ++server->counter : 0,
                 .until = server_now(world) + WAITER_TTL,
                 .ttl = message->ttl,
                 .mode = message->mode,
                 .max_holders = message->max_holders,
                 .client = message->client,
+                .age = message->age,
+                .since = server_now(world),
         };
+
+        memcpy(waiter.note, message->note, sizeof(waiter.note));
+        return waiter;
+}
+
+static void enqueue(struct world *world, struct server_name *name, const struct message *message)
+{
+        struct server *server = &world->server;
+        struct waiter *waiter = &name->queue[name->waiter_count];
+
+        if (name->waiter_count == WAITERS_MAX)
+                return;
+        name->waiter_count++;
+        *waiter = waiter_of(world, message);
+        waiter->ticket = ++server->tickets;
+        waiter->token = world->bug == BUG_TOKEN_AT_ENQUEUE ? ++server->counter : 0;
 }
 
 /* ---- holders --------------------------------------------------------------------------------------------------- */
@@ -164,7 +177,10 @@ static struct holding *grant(struct world *world, int index, const struct waiter
                 .max_holders = waiter->max_holders,
                 .client = waiter->client,
                 .confirmed = confirmed,
+                .age = waiter->age,
+                .since = server_now(world),
         };
+        memcpy(holding->note, waiter->note, sizeof(holding->note));
         trace(world, "store: %s granted to client %d, token %llu%s", sim_name(index), holding->client,
               (unsigned long long)holding->token, confirmed ? "" : ", to be confirmed");
         world->figures.grants++;
@@ -256,11 +272,7 @@ static void receive_ask(struct world *world, const struct message *request)
         }
         if (!name->waiter_count && server_now(world) >= world->server.quarantine &&
             has_room(world, name, request->mode, request->max_holders)) {
-                struct waiter now = {.uid = request->uid,
-                                     .ttl = request->ttl,
-                                     .mode = request->mode,
-                                     .max_holders = request->max_holders,
-                                     .client = request->client};
+                struct waiter now = waiter_of(world, request);
 
                 confirm(world, grant(world, request->name, &now, true), request);
                 return;
@@ -352,10 +364,173 @@ static void receive_renew(struct world *world, const struct message *request)
         struct message answer = *request;
 
         server_look(world, request->name);
-        for (int i = 0; i < request->count; i++)
+        for (int i = 0; i < request->count; i++) {
+                struct holding *holding;
+
                 answer.codes[i] = renew_one(world, request, i);
+                holding = find_holder(&world->server.names[request->name], request->uids[i]);
+                answer.asked[i] = holding && holding->asked; /* for whom the call itself was lost */
+        }
         answer.kind = RENEWED;
         send_to_client(world, &answer);
+}
+
+/* ---- who looks, and the bytes beside a lock ----------------------------------------------------------------------- */
+
+static int show_holders(const struct world *world, int index, struct shown *lines)
+{
+        const struct server_name *name = &world->server.names[index];
+
+        for (int i = 0; i < name->holder_count; i++) {
+                const struct holding *holding = &name->holders[i];
+
+                lines[i] = (struct shown){.name = index,
+                                          .client = holding->client,
+                                          .role = PAWL_ROLE_HOLDER,
+                                          .mode = holding->mode,
+                                          .max_holders = holding->max_holders,
+                                          .waiters = (uint32_t)name->waiter_count,
+                                          .token = holding->token,
+                                          .age = world->bug == BUG_NO_AGE ? 0 : holding->age,
+                                          .remaining = holding->until - server_now(world),
+                                          .since = holding->since};
+                memcpy(lines[i].note, holding->note, sizeof(lines[i].note));
+        }
+        return name->holder_count;
+}
+
+static int show_waiters(const struct world *world, int index, struct shown *lines)
+{
+        const struct server_name *name = &world->server.names[index];
+
+        for (int i = 0; i < name->waiter_count; i++) {
+                const struct waiter *waiter = &name->queue[i];
+
+                lines[i] = (struct shown){.name = index,
+                                          .client = waiter->client,
+                                          .role = PAWL_ROLE_WAITER,
+                                          .mode = waiter->mode,
+                                          .max_holders = waiter->max_holders,
+                                          .waiters = (uint32_t)name->waiter_count,
+                                          .age = world->bug == BUG_NO_AGE ? 0 : waiter->age,
+                                          .since = waiter->since};
+                memcpy(lines[i].note, waiter->note, sizeof(lines[i].note));
+        }
+        return name->waiter_count;
+}
+
+static void answer_with(struct world *world, const struct message *request, int code, const void *more, size_t size)
+{
+        struct message answer = *request;
+
+        answer.code = code;
+        answer.more = more;
+        answer.more_size = size;
+        send_to_client(world, &answer);
+}
+
+static void receive_show(struct world *world, const struct message *request)
+{
+        struct shown lines[HOLDERS_MAX + WAITERS_MAX];
+        int count;
+
+        server_look(world, request->name);
+        count = show_holders(world, request->name, lines);
+        count += show_waiters(world, request->name, lines + count);
+        answer_with(world, request, count ? PAWL_OK : PAWL_NOT_FOUND, lines, (size_t)count * sizeof(*lines));
+}
+
+static void receive_list(struct world *world, const struct message *request)
+{
+        struct shown lines[HOLDERS_MAX * NAMES_ROOM];
+        int count = 0;
+
+        for (int i = 0; i < world->plan.names; i++) {
+                if (strncmp(sim_name(i), request->note, strlen(request->note)) != 0)
+                        continue;
+                server_look(world, i);
+                count += show_holders(world, i, lines + count);
+        }
+        answer_with(world, request, PAWL_OK, lines, (size_t)count * sizeof(*lines));
+}
+
+static void receive_call(struct world *world, const struct message *request)
+{
+        struct server_name *name = &world->server.names[request->name];
+
+        server_look(world, request->name);
+        for (int i = 0; i < name->holder_count; i++) {
+                struct holding *holding = &name->holders[i];
+                struct message call = {
+                        .kind = HEARD, .name = request->name, .uid = holding->uid, .client = holding->client};
+
+                if (world->bug == BUG_NO_CALL)
+                        continue;
+                holding->asked = true;
+                call.life = world->clients[holding->client].life;
+                send_to_client(world, &call);
+        }
+        answer_with(world, request, name->holder_count ? PAWL_OK : PAWL_NOT_FOUND, NULL, 0);
+}
+
+static void forget_kept(struct kept *kept)
+{
+        free(kept->data);
+        *kept = (struct kept){0};
+}
+
+static void keep(struct world *world, struct kept *kept, const struct message *request)
+{
+        int64_t now = server_now(world);
+
+        forget_kept(kept);
+        if (!request->more_size)
+                return;
+        kept->data = malloc(request->more_size);
+        if (!kept->data)
+                abort();
+        memcpy(kept->data, request->more, request->more_size);
+        kept->size = request->more_size;
+        kept->token = request->token;
+        kept->stored_at = now;
+        kept->until = request->keep ? now + request->keep : NEVER;
+}
+
+/* The check and the write are one step; what the holder sent before its latest store comes too late. */
+static void receive_store(struct world *world, const struct message *request)
+{
+        struct server_name *name = &world->server.names[request->name];
+        struct holding *holding;
+
+        server_look(world, request->name);
+        holding = find_holder(name, request->uids[0]);
+        if (holding ? request->version > holding->stores : world->bug == BUG_STORE_UNCHECKED) {
+                keep(world, &name->kept, request);
+                if (holding)
+                        holding->stores = request->version;
+                trace(world, "store: client %d keeps %zu bytes under %s, token %llu", request->client,
+                      request->more_size, sim_name(request->name), (unsigned long long)request->token);
+        }
+        answer_with(world, request, holding || world->bug == BUG_STORE_UNCHECKED ? PAWL_OK : PAWL_LOST, NULL, 0);
+}
+
+static void receive_fetch(struct world *world, const struct message *request)
+{
+        struct kept *kept = &world->server.names[request->name].kept;
+        struct message found = *request;
+
+        if (kept->data && kept->until <= server_now(world))
+                forget_kept(kept);
+        found.token = kept->token;
+        found.stored_at = kept->stored_at;
+        found.read = server_now(world);
+        answer_with(world, &found, kept->data ? PAWL_OK : PAWL_NOT_FOUND, kept->data, kept->size);
+}
+
+void server_free(struct world *world)
+{
+        for (int i = 0; i < NAMES_ROOM; i++)
+                forget_kept(&world->server.names[i].kept);
 }
 
 void server_receive(struct world *world, const struct message *message)
@@ -375,6 +550,21 @@ void server_receive(struct world *world, const struct message *message)
         case RELEASE:
                 receive_release(world, message);
                 break;
+        case SHOW:
+                receive_show(world, message);
+                break;
+        case LIST:
+                receive_list(world, message);
+                break;
+        case CALL:
+                receive_call(world, message);
+                break;
+        case STORE:
+                receive_store(world, message);
+                break;
+        case FETCH:
+                receive_fetch(world, message);
+                break;
         default:
                 fail(world, "the store got message %d", (int)message->kind);
         }
@@ -385,11 +575,7 @@ void server_receive(struct world *world, const struct message *message)
 uint64_t server_try(struct world *world, const struct message *request)
 {
         struct server_name *name = &world->server.names[request->name];
-        struct waiter now = {.uid = request->uid,
-                             .ttl = request->ttl,
-                             .mode = request->mode,
-                             .max_holders = request->max_holders,
-                             .client = request->client};
+        struct waiter now = waiter_of(world, request);
 
         server_look(world, request->name);
         if (name->waiter_count || !has_room(world, name, request->mode, request->max_holders))
@@ -414,6 +600,7 @@ void server_restart(struct world *world, bool loses_data)
         for (int i = 0; i < world->plan.names; i++)
                 while (server->names[i].holder_count)
                         end_holding(world, i, &server->names[i].holders[0], END_FORGOTTEN);
+        server_free(world);
         memset(server->names, 0, sizeof(server->names));
         memset(world->over, 0, sizeof(world->over));
         server->counter = 0;

@@ -20,6 +20,7 @@ enum {
         CLIENTS_MAX = 5,
         ACTORS_MAX = 6, /* for each client */
         NAMES_MAX = 3,
+        NAMES_ROOM = 32, /* recipes name more than one would think */
         HOLDERS_MAX = 16,
         WAITERS_MAX = 64,
         BATCH_MAX = 8, /* renewals in one message */
@@ -46,7 +47,11 @@ enum {
         X(EARLY_EXPIRY, "the store ends leases at nine tenths")                                                        \
         X(LAST_COME, "the last in the queue is served first")                                                          \
         X(NO_LIMIT, "the store lets one more in than the limit")                                                       \
-        X(NO_CONFIRM_LEASE, "a grant that nobody confirms lasts for ever")
+        X(NO_CONFIRM_LEASE, "a grant that nobody confirms lasts for ever")                                             \
+        /* of what recipes need: these are found by ./recipes */                                                       \
+        X(STORE_UNCHECKED, "bytes are kept also for who no longer holds the lock")                                     \
+        X(NO_AGE, "the age of a claim is not shown")                                                                   \
+        X(NO_CALL, "a holder is not told that it was asked to let go")
 
 enum bug {
         BUG_NONE,
@@ -98,6 +103,14 @@ enum message_kind {
         RENEWED,
         RELEASED,
         PUSHED, /* nobody asked: it is your turn */
+        /* to the store, by who looks at it: each is answered by itself */
+        SHOW,
+        LIST,
+        CALL, /* asks the holders to let go */
+        STORE,
+        FETCH,
+        HEARD, /* from the store, to a holder: somebody called */
+        RESET, /* the connection is cut; not a message at all, but heard like one */
         /* the resource */
         READ,
         WRITE,
@@ -125,6 +138,24 @@ struct message {
         int actor;
         uint64_t tenure;
         uint64_t version;
+        /* recipes */
+        uint64_t age;
+        int64_t keep;            /* STORE */
+        int64_t stored_at, read; /* FETCH: the store's clock */
+        bool asked[BATCH_MAX];   /* RENEWED */
+        char note[PAWL_NOTE_MAX + 1];
+        const void *more; /* bytes or lines that come along; copied with the message */
+        size_t more_size;
+};
+
+/* One line of an answer to SHOW and LIST. */
+struct shown {
+        int name;
+        int client;
+        uint32_t role, mode, max_holders, waiters;
+        uint64_t token, age;
+        int64_t remaining, since;
+        char note[PAWL_NOTE_MAX + 1];
 };
 
 /* How a holding ended in the store. */
@@ -140,6 +171,11 @@ struct holding {
         uint32_t mode, max_holders;
         int client;
         bool confirmed;
+        bool asked;
+        uint64_t age;
+        uint64_t stores; /* the latest of its stores: what was sent before it comes too late */
+        int64_t since;
+        char note[PAWL_NOTE_MAX + 1];
 };
 
 struct waiter {
@@ -150,6 +186,17 @@ struct waiter {
         int64_t ttl;
         uint32_t mode, max_holders;
         int client;
+        uint64_t age;
+        int64_t since;
+        char note[PAWL_NOTE_MAX + 1];
+};
+
+/* A few bytes beside a lock. */
+struct kept {
+        void *data;
+        size_t size;
+        uint64_t token;
+        int64_t stored_at, until;
 };
 
 /* Claims that ended: what comes late for them is refused. */
@@ -166,6 +213,7 @@ struct server_name {
         int waiter_count;
         struct grave graves[GRAVES_MAX];
         uint64_t grave_count;
+        struct kept kept;
 };
 
 struct server {
@@ -175,7 +223,7 @@ struct server {
         uint64_t counter;
         uint64_t tickets;
         uint64_t incarnation; /* raised when the data were lost */
-        struct server_name names[NAMES_MAX];
+        struct server_name names[NAMES_ROOM];
 };
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
@@ -230,12 +278,13 @@ enum event_kind {
         ACTOR_STEP,
         CLIENT_RESUME,
         CLIENT_START,
+        THREAD_WAKES, /* recipes */
         CONNECTION_RESET,
         SERVER_UP,
         FAULT
 };
 
-struct event {
+struct happening {
         int64_t at;
         uint64_t order;
         enum event_kind kind;
@@ -269,7 +318,7 @@ struct world {
         uint64_t random;
         int64_t now;
         uint64_t order;
-        struct event *heap;
+        struct happening *heap;
         size_t events, room;
         struct plan plan;
         bool calm;    /* no more faults */
@@ -281,29 +330,31 @@ struct world {
         bool failed;
         char failure[256];
         bool tracing;
+        bool hashing;
+        uint64_t hash; /* of what the trace would say */
         /* checks.c */
-        uint64_t told_max[NAMES_MAX];     /* the greatest token told to a client */
-        uint64_t granted_last[NAMES_MAX]; /* the latest token the store gave */
-        int64_t free_since[NAMES_MAX];
+        uint64_t told_max[NAMES_ROOM];     /* the greatest token told to a client */
+        uint64_t granted_last[NAMES_ROOM]; /* the latest token the store gave */
+        int64_t free_since[NAMES_ROOM];
         struct ended {
                 uint64_t token;
                 int64_t at;
                 int64_t ttl;
                 enum end why;
-        } ended[NAMES_MAX][64];
-        uint64_t ended_count[NAMES_MAX];
-        uint64_t told[NAMES_MAX][64]; /* tokens told to clients, the latest */
-        uint64_t told_count[NAMES_MAX];
-        struct uid over[NAMES_MAX][64]; /* claims that ended, as the store knows */
-        uint64_t over_count[NAMES_MAX];
+        } ended[NAMES_ROOM][64];
+        uint64_t ended_count[NAMES_ROOM];
+        uint64_t told[NAMES_ROOM][64]; /* tokens told to clients, the latest */
+        uint64_t told_count[NAMES_ROOM];
+        struct uid over[NAMES_ROOM][64]; /* claims that ended, as the store knows */
+        uint64_t over_count[NAMES_ROOM];
 };
 
 /* world.c */
 uint64_t chance(struct world *world, uint64_t below);
 bool one_in(struct world *world, uint64_t n);
 int64_t between(struct world *world, int64_t least, int64_t most);
-void schedule(struct world *world, int64_t after, struct event event);
-bool next_event(struct world *world, struct event *event);
+void schedule(struct world *world, int64_t after, struct happening event);
+bool next_event(struct world *world, struct happening *event);
 int64_t next_event_at(const struct world *world);
 /* Copies the message and lets the network have it. */
 void send_to_server(struct world *world, const struct message *message);
@@ -311,6 +362,8 @@ void send_to_client(struct world *world, const struct message *message);
 void send_to_resource(struct world *world, const struct message *message, bool back);
 void drop_messages(struct world *world, int client); /* -1: everybody's */
 void world_free(struct world *world);
+/* room.c: as realloc, and never NULL. */
+void *world_room(void *old, size_t size);
 void fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void trace(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -318,6 +371,7 @@ void trace(struct world *world, const char *format, ...) __attribute__((format(p
 void server_receive(struct world *world, const struct message *message);
 void server_restart(struct world *world, bool loses_data);
 bool server_break(struct world *world, int name);
+void server_free(struct world *world);
 /* For a store in memory: the token, or 0 if it is not free; and whether it was held until now. */
 uint64_t server_try(struct world *world, const struct message *request);
 bool server_give_back(struct world *world, int name, struct uid uid);
@@ -330,6 +384,8 @@ extern const struct engine_ops model_ops;
 extern const struct engine_ops instant_model_ops; /* the store is in memory: a free lock is had at once */
 void engine_receive(struct engine *engine, const struct message *message);
 void engine_reset(struct engine *engine);
+/* Whose engine it is: the simulator's, where a client has a core and nothing above it, or that of recipes. */
+struct sim_client *engine_client(const struct engine_host *host);
 /* Claims it has not forgotten. */
 int engine_claims(const struct engine *engine);
 struct uid engine_uid(const struct claim *claim);
@@ -337,6 +393,7 @@ struct uid engine_uid(const struct claim *claim);
 int engine_renewals(const struct claim *claim);
 const char *sim_name(int name);
 int sim_name_index(const char *name);
+void sim_owner(const struct world *world, int client, char *owner, size_t size);
 
 /* actors.c */
 void client_start(struct world *world, int client);

@@ -92,15 +92,15 @@ void clock_change(struct clock *clock, int64_t now, int64_t ppm, int64_t jump)
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
 
-static bool is_before(const struct event *one, const struct event *other)
+static bool is_before(const struct happening *one, const struct happening *other)
 {
         return one->at < other->at || (one->at == other->at && one->order < other->order);
 }
 
-static void sift_up(struct event *heap, size_t at)
+static void sift_up(struct happening *heap, size_t at)
 {
         while (at > 0 && is_before(&heap[at], &heap[(at - 1) / 2])) {
-                struct event moved = heap[at];
+                struct happening moved = heap[at];
 
                 heap[at] = heap[(at - 1) / 2];
                 heap[(at - 1) / 2] = moved;
@@ -108,11 +108,11 @@ static void sift_up(struct event *heap, size_t at)
         }
 }
 
-static void sift_down(struct event *heap, size_t count, size_t at)
+static void sift_down(struct happening *heap, size_t count, size_t at)
 {
         for (;;) {
                 size_t least = at;
-                struct event moved = heap[at];
+                struct happening moved = heap[at];
 
                 for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
                         if (is_before(&heap[child], &heap[least]))
@@ -125,13 +125,11 @@ static void sift_down(struct event *heap, size_t count, size_t at)
         }
 }
 
-void schedule(struct world *world, int64_t after, struct event event)
+void schedule(struct world *world, int64_t after, struct happening event)
 {
         if (world->events == world->room) {
                 world->room = world->room ? 2 * world->room : 256;
-                world->heap = realloc(world->heap, world->room * sizeof(*world->heap));
-                if (!world->heap)
-                        abort();
+                world->heap = world_room(world->heap, world->room * sizeof(*world->heap));
         }
         event.at = world->now + after;
         event.order = ++world->order;
@@ -139,7 +137,7 @@ void schedule(struct world *world, int64_t after, struct event event)
         sift_up(world->heap, world->events - 1);
 }
 
-bool next_event(struct world *world, struct event *event)
+bool next_event(struct world *world, struct happening *event)
 {
         if (!world->events)
                 return false;
@@ -165,14 +163,14 @@ static int64_t delay(struct world *world)
 
 static void deliver(struct world *world, enum event_kind kind, const struct message *message)
 {
-        struct message *copy = malloc(sizeof(*copy));
+        struct message *copy = world_room(NULL, sizeof(*copy) + message->more_size);
 
-        if (!copy)
-                abort();
         *copy = *message;
+        if (message->more_size)
+                copy->more = memcpy(copy + 1, message->more, message->more_size);
         world->figures.messages++;
         schedule(world, delay(world),
-                 (struct event){.kind = kind, .client = message->client, .life = message->life, .message = copy});
+                 (struct happening){.kind = kind, .client = message->client, .life = message->life, .message = copy});
 }
 
 static void transmit(struct world *world, enum event_kind kind, const struct message *message)
@@ -206,7 +204,7 @@ void send_to_resource(struct world *world, const struct message *message, bool b
 void drop_messages(struct world *world, int client)
 {
         for (size_t i = 0; i < world->events; i++) {
-                struct event *event = &world->heap[i];
+                struct happening *event = &world->heap[i];
 
                 if (!event->message || event->kind == TO_RESOURCE || event->message->kind >= READ)
                         continue;
@@ -222,6 +220,7 @@ void world_free(struct world *world)
         for (size_t i = 0; i < world->events; i++)
                 free(world->heap[i].message);
         free(world->heap);
+        server_free(world);
         for (int i = 0; i < world->plan.clients; i++)
                 if (world->clients[i].alive)
                         client_crash(world, i);
@@ -242,15 +241,26 @@ void fail(struct world *world, const char *format, ...)
         trace(world, "VIOLATION: %s", world->failure);
 }
 
+/* FNV-1a. */
+static void mix(struct world *world, const char *line)
+{
+        for (; *line; line++)
+                world->hash = (world->hash ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
+}
+
 void trace(struct world *world, const char *format, ...)
 {
+        char line[256];
         va_list arguments;
+        int head;
 
-        if (!world->tracing)
+        if (!world->tracing && !world->hashing)
                 return;
-        printf("# %10.3f ms  ", (double)world->now / 1e6);
+        head = snprintf(line, sizeof(line), "# %14.6f ms  ", (double)world->now / 1e6);
         va_start(arguments, format);
-        vprintf(format, arguments);
+        vsnprintf(line + head, sizeof(line) - (size_t)head, format, arguments);
         va_end(arguments);
-        printf("\n");
+        mix(world, line);
+        if (world->tracing)
+                puts(line);
 }

@@ -1,0 +1,78 @@
+/* test_scenes.c - tests the stage: one seed is one history, and each bug that a scene can switch on is found, and
+ * soon. */
+#include <string.h>
+
+#include "stage.h"
+#include "tap.h"
+
+#define SEEDS 300
+
+static const struct scene *find_scene(const char *name)
+{
+        for (int i = 0; scenes[i]; i++)
+                if (strcmp(scenes[i]->name, name) == 0)
+                        return scenes[i];
+        NOTE("there is no scene %s", name);
+        tap_end();
+        return NULL;
+}
+
+static bool fails(const struct scene *scene, struct direction direction)
+{
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+                struct play_outcome outcome;
+
+                direction.seed = seed;
+                outcome = stage_run(scene, &direction);
+                if (outcome.failed) {
+                        NOTE("seed %llu: %s", (unsigned long long)seed, outcome.failure);
+                        return true;
+                }
+        }
+        NOTE("nothing was found in %d seeds", SEEDS);
+        return false;
+}
+
+/* A bug that the scene itself can have. */
+static bool is_found(const char *name, int bug, bool faults)
+{
+        return fails(find_scene(name), (struct direction){.faults = faults, .bug = bug});
+}
+
+TEST(one_seed_is_one_history_to_the_nanosecond)
+{
+        for (int i = 0; scenes[i]; i++)
+                for (uint64_t seed = 1; seed <= 5; seed++) {
+                        struct direction direction = {.seed = seed, .faults = true};
+                        struct play_outcome one = stage_run(scenes[i], &direction);
+                        struct play_outcome two = stage_run(scenes[i], &direction);
+
+                        CHECK_UINT(one.hash, two.hash);
+                        CHECK_UINT(one.figures.messages, two.figures.messages);
+                }
+}
+
+TEST(another_seed_is_another_history)
+{
+        struct direction one = {.seed = 1}, two = {.seed = 2};
+
+        CHECK(stage_run(scenes[0], &one).hash != stage_run(scenes[0], &two).hash);
+}
+
+TEST(a_process_dies_at_the_step_that_was_said)
+{
+        struct direction direction = {.seed = 1, .crash = 1, .crash_step = 5};
+        struct play_outcome outcome = stage_run(find_scene("philosophers"), &direction);
+
+        CHECK(!outcome.failed);
+}
+
+TEST(a_write_without_check_and_token_is_found)
+{
+        CHECK(is_found("plain", 1, true));
+}
+
+TEST(philosophers_who_all_take_the_left_fork_first_starve_and_that_is_found)
+{
+        CHECK(is_found("philosophers", 1, false));
+}
