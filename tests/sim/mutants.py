@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""mutants.py - breaks the core in one place at a time and asks the simulator whether it notices.
+"""mutants.py - breaks the core, or a recipe, in one place at a time and asks the simulator whether it notices.
 
-    python3 tests/sim/mutants.py BUILD_DIR
+    python3 tests/sim/mutants.py BUILD_DIR [core | recipes]
 
-By hand, after changes to src/core or to the checks: a mutant that survives is a check that is missing. The tree itself is
-not touched. Exit status 0 if every mutant was found."""
+By hand, after changes to src/core, to src/recipe or to the checks: a mutant that survives is a check that is missing. The tree
+itself is not touched. Exit status 0 if every mutant was found."""
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -44,48 +45,99 @@ MUTANTS = [
     ("renewal goes on after the release", "core.c", "renew_end(lock); /* no renewal is sent after the release */", ""),
 ]
 
+# the same, and the scene of ./recipes that is to notice
+RECIPE_MUTANTS = [
+    ("once: no second look", "once.c",
+     "return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;", "return code;", "once"),
+    ("once: who was overtaken keeps its own result", "once.c", "code = pawl_once_finish(lock, result, options->keep_ms);",
+     "code = pawl_once_finish(lock, result, options->keep_ms) == PAWL_NO_MEMORY;", "once"),
+    ("once: a result is not stored", "once.c", "int code = result ? store(lock, result, keep_ms) : PAWL_INVALID;",
+     "int code = result ? PAWL_OK : PAWL_INVALID;", "once"),
+    ("limit: the bucket is not written back", "limit.c", "return keep(lock, full_at, full_at - now);", "return PAWL_OK;", "limit"),
+    ("limit: nobody waits", "limit.c", "when_sleep(wait + wait / 1000);", "", "limit"),
+    ("limit: what was lost is taken all the same", "limit.c", "if (code != PAWL_LOST)", "if (code == PAWL_LOST)\n"
+     "                        code = PAWL_OK;", "limit"),
+    ("election: a value of another epoch is shown", "election.c", "if (value.token != leader->epoch) {", "if (0) {", "election"),
+    ("rw: an upgrade in spite of a lost right", "rw.c", "if (pawl_check(rw->right) != PAWL_OK) /* lost",
+     "if (0) /* lost", "rw"),
+    ("rw: writers need no right", "rw.c", "if (code == PAWL_OK && mode != PAWL_READ)",
+     "if (code == PAWL_OK && mode == PAWL_UPGRADABLE)", "rw"),
+    ("barrier: who is taken for dead goes through", "barrier.c",
+     "code = pawl_check(barrier->lock);\n                if (code == PAWL_OK && barrier->through >= mine)",
+     "if (code == PAWL_OK && barrier->through >= mine)", "barrier"),
+    ("barrier: all who are there go through", "barrier.c", "crowd.tokens[first + barrier->parties - 1]",
+     "crowd.tokens[crowd.count - 1]", "barrier"),
+    ("latch: nobody waits", "latch.c", "if (code == PAWL_OK && count == 0)", "if (code == PAWL_OK)", "barrier"),
+    ("flight: who has the lock does not look again", "flight.c",
+     "if (code == PAWL_OK && age != AGE_FRESH)\n                code = build(flight, lock, value);",
+     "if (code == PAWL_OK)\n                code = build(flight, lock, value);", "flight"),
+]
 
-def build(work, objects_of):
-    core = work / "src" / "core"
-    objects = []
-    for part in PARTS:
-        objects.append(str(work / (part + ".o")))
-        subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-O1", "-w",
-                        f"-I{work / 'include'}", f"-I{work / 'src'}", "-c", "-o", objects[-1], str(core / part)],
-                       check=True)
-    libraries = [objects_of / name for name in ("tests/sim/libsim.a", "tests/sim/libsim_model.a", "src/libpawl_inside.a",
-                                                "src/libpawl_base.a")]
-    subprocess.run(["cc", "-o", str(work / "sim"), str(objects_of / "tests/sim/sim.p/main.c.o"), *objects,
-                    "-Wl,--start-group", *map(str, libraries), "-Wl,--end-group", "-pthread"], check=True)
+
+def compile_part(work, folder, part):
+    target = str(work / (part + ".o"))
+    subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-O1", "-w", f"-I{work / 'include'}",
+                    f"-I{work / 'src'}", "-c", "-o", target, str(work / "src" / folder / part)], check=True)
+    return target
 
 
-def is_found(work):
-    run = subprocess.run([str(work / "sim"), "--seeds", SEEDS], capture_output=True, text=True)
-    first = [line for line in run.stdout.splitlines() if line.startswith("# seed") or "gave up" in line]
+def link(work, objects_of, objects, libraries, flags=()):
+    libraries = [objects_of / name for name in [*libraries, "src/libpawl_inside.a", "src/libpawl_base.a"]]
+    subprocess.run(["cc", "-o", str(work / "sim"), *map(str, objects), *flags, "-Wl,--start-group", *map(str, libraries),
+                    "-Wl,--end-group", "-pthread"], check=True)
+
+
+def build_core(work, objects_of, name):
+    objects = [compile_part(work, "core", part) for part in PARTS]
+    link(work, objects_of, [objects_of / "tests/sim/sim.p/main.c.o", *objects],
+         ["tests/sim/libsim.a", "tests/sim/libsim_model.a"])
+
+
+def build_recipes(work, objects_of, name):
+    text = (ROOT / "tests/sim/recipes/meson.build").read_text()
+    names = re.findall(r"'(\w+)'", text[text.index("foreach name"):text.index("wrapped +=")])
+    objects = [path for path in (objects_of / "tests/sim/recipes/sim_recipes.p").glob("*.o")]
+    link(work, objects_of, [*objects, compile_part(work, "recipe", name)], ["tests/sim/libsim_model.a"],
+         ["-Wl,--wrap=" + name for name in names])
+
+
+def is_found(work, arguments):
+    run = subprocess.run([str(work / "sim"), "--seeds", SEEDS, *arguments], capture_output=True, text=True)
+    first = [line for line in run.stdout.splitlines() if line.startswith("# ")] if run.returncode else []
     print("   ", first[0] if first else "nothing was found")
     return run.returncode != 0
 
 
+def breaks(objects_of, build, folder, mutant):
+    """True if the simulator notices."""
+    what, name, old, new, *scene = mutant
+    with tempfile.TemporaryDirectory() as directory:
+        work = pathlib.Path(directory)
+        shutil.copytree(ROOT / "src", work / "src")
+        shutil.copytree(ROOT / "include", work / "include")
+        path = work / "src" / folder / name
+        text = path.read_text()
+        if old not in text:
+            sys.exit(f"{name} has changed: there is no place for the mutant '{what}' any more")
+        path.write_text(text.replace(old, new, 1))
+        print(what, flush=True)
+        build(work, objects_of, name)
+        return is_found(work, ["--scene", scene[0]] if scene else [])
+
+
 def main():
-    survivors = 0
-    for what, name, old, new in MUTANTS:
-        with tempfile.TemporaryDirectory() as directory:
-            work = pathlib.Path(directory)
-            shutil.copytree(ROOT / "src", work / "src")
-            shutil.copytree(ROOT / "include", work / "include")
-            path = work / "src" / "core" / name
-            text = path.read_text()
-            if old not in text:
-                sys.exit(f"{name} has changed: there is no place for the mutant '{what}' any more")
-            path.write_text(text.replace(old, new, 1))
-            print(what)
-            build(work, pathlib.Path(sys.argv[1]).resolve())
-            survivors += not is_found(work)
-    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} mutants found")
-    return survivors != 0
+    objects_of = pathlib.Path(sys.argv[1]).resolve()
+    wanted = sys.argv[2] if len(sys.argv) == 3 else ""
+    found = []
+    if wanted != "recipes":
+        found += [breaks(objects_of, build_core, "core", mutant) for mutant in MUTANTS]
+    if wanted != "core":
+        found += [breaks(objects_of, build_recipes, "recipe", mutant) for mutant in RECIPE_MUTANTS]
+    print(f"{sum(found)} of {len(found)} mutants found")
+    return not all(found)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["core"], ["recipes"]):
         sys.exit(__doc__)
     sys.exit(main())

@@ -39,6 +39,12 @@ static bool is_found(const char *name, int bug, bool faults)
         return fails(find_scene(name), (struct direction){.faults = faults, .bug = bug});
 }
 
+/* A bug of the store, as sim.h lists them. */
+static bool store_bug_is_found(const char *name, enum bug bug)
+{
+        return fails(find_scene(name), (struct direction){.faults = true, .model_bug = bug});
+}
+
 TEST(one_seed_is_one_history_to_the_nanosecond)
 {
         for (int i = 0; scenes[i]; i++)
@@ -75,4 +81,44 @@ TEST(a_write_without_check_and_token_is_found)
 TEST(philosophers_who_all_take_the_left_fork_first_starve_and_that_is_found)
 {
         CHECK(is_found("philosophers", 1, false));
+}
+
+TEST(an_execution_without_a_second_look_is_found)
+{
+        CHECK(is_found("once", 1, false));
+}
+
+TEST(a_leader_that_is_not_fenced_is_found)
+{
+        CHECK(is_found("election", 1, true));
+}
+
+TEST(permits_that_do_not_wait_are_found)
+{
+        CHECK(is_found("limit", 1, false));
+}
+
+TEST(a_reader_who_gives_the_lock_back_to_write_is_found)
+{
+        CHECK(is_found("rw", 1, false));
+}
+
+TEST(a_barrier_that_opens_for_too_few_is_found)
+{
+        CHECK(is_found("barrier", 1, false));
+}
+
+TEST(a_page_that_everybody_builds_is_found)
+{
+        CHECK(is_found("flight", 1, false));
+}
+
+TEST(bytes_kept_for_who_lost_the_lock_are_found)
+{
+        CHECK(store_bug_is_found("limit", BUG_STORE_UNCHECKED));
+}
+
+TEST(a_holder_whom_nobody_asks_is_found)
+{
+        CHECK(is_found("polite", 1, false));
 }
