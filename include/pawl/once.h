@@ -10,8 +10,10 @@
  * sleeps past its lease, another caller runs, with a greater token; what the first one stores late is refused, and it
  * gets the other's result.
  *
- * That *execution* ends once is up to what it does: a runner that was overtaken may still be at work. So send the token
- * along (pawl_token(lock)) to a guard (guard.h), and of any number of executions one takes effect.
+ * A runner that was overtaken may still be at work, and one that died may have done its work before. So send the token
+ * along (pawl_token(lock)) to a guard (guard.h): once a newer runner has been there, what an older one still sends is
+ * refused. And let a runner look there first whether the work is done: then there is one effect, however many ran
+ * (examples/once.c).
  *
  * Needs PAWL_CAN_KEEP; the rules of pawl.h hold here too. */
 #ifndef PAWL_ONCE_H
