@@ -15,6 +15,14 @@ int64_t when_now(void)
         return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
+int64_t when_unix(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
 void when_sleep(int64_t ns)
 {
         int64_t until, now = when_now();
