@@ -144,7 +144,7 @@ enum pawl_capability {
         PAWL_CAN_QUEUE = 1u << 2,      /* waiters are served first come, first served */
         PAWL_CAN_DELAY = 1u << 3,      /* delay_ms */
         PAWL_CAN_DETACH = 1u << 4,     /* PAWL_DETACH, pawl_lease, pawl_adopt */
-        PAWL_CAN_INSPECT = 1u << 5,    /* pawl_list, pawl_show */
+        PAWL_CAN_INSPECT = 1u << 5,    /* pawl_list, pawl_show, pawl_look */
         PAWL_CAN_BREAK = 1u << 6,      /* pawl_break */
         PAWL_CAN_ASK = 1u << 7,        /* pawl_ask */
         PAWL_CAN_HISTORY = 1u << 8,    /* past owners in pawl_show */
@@ -342,6 +342,8 @@ typedef int pawl_entry_fn(const struct pawl_entry *entry, void *arg);
 PAWL_EXPORT int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *arg);
 /* Holders, then the queue in its order, then past owners, the latest first. PAWL_NOT_FOUND if nothing is known. */
 PAWL_EXPORT int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg);
+/* The same without past owners, for who acts on what it sees: to find those takes some engines more than a second. */
+PAWL_EXPORT int pawl_look(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg);
 /* An administrator's force: every holder is cut off; the next token is greater all the same. PAWL_NOT_FOUND if free.
  * PAWL_IN_DOUBT: it was asked for and not confirmed; a second time it could cut off the next holder. */
 PAWL_EXPORT int pawl_break(pawl_client *client, const char *name);

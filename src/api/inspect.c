@@ -299,7 +299,7 @@ static int ask_part(void (*op)(struct engine *, struct inquiry *), struct questi
         return code;
 }
 
-int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
+static int show(pawl_client *client, const char *name, bool past, pawl_entry_fn *fn, void *arg)
 {
         struct question question;
         int code = enter(client, PAWL_CAN_INSPECT, fn, name, true);
@@ -308,12 +308,22 @@ int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *ar
                 return code;
         question_init(&question, client, name);
         code = ask_part(client->engine->ops->inspect->show, &question);
-        if (code == PAWL_OK && client->engine->capabilities & PAWL_CAN_HISTORY)
+        if (code == PAWL_OK && past && client->engine->capabilities & PAWL_CAN_HISTORY)
                 code = ask_part(client->engine->ops->inspect->history, &question);
         if (code == PAWL_OK && !question.lines)
                 code = complain(client, PAWL_NOT_FOUND, NULL);
         client_unlock(client);
         return show_lines(&question, code, fn, arg);
+}
+
+int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
+{
+        return show(client, name, true, fn, arg);
+}
+
+int pawl_look(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
+{
+        return show(client, name, false, fn, arg);
 }
 
 static int interfere(pawl_client *client, const char *name, uint32_t capability, bool break_it)

@@ -260,3 +260,33 @@ TEST(what_cannot_be_inspected_says_so)
         CHECK_INT(list(one, NULL, &view), PAWL_UNSUPPORTED);
         CHECK_UINT(view.count, 0);
 }
+
+static int count_roles(const struct pawl_entry *entry, void *arg)
+{
+        ((unsigned *)arg)[entry->role]++;
+        return 0;
+}
+
+TEST(look_tells_holders_and_waiters_and_nobody_who_was_here_before)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        unsigned roles[PAWL_ROLE_FREE + 1] = {0};
+        pawl_lock *lock, *claim;
+
+        NEEDS(one, PAWL_CAN_INSPECT);
+        CHECK_INT(pawl_look(one, "a", count_roles, roles), PAWL_NOT_FOUND);
+        CHECK_INT(pawl_look(one, "a", NULL, NULL), PAWL_INVALID);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        MUST(pawl_acquire(one, "a", NULL, &lock));
+        MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &claim));
+        CHECK(queue_reaches(one, "a", 1));
+        CHECK_INT(pawl_look(two, "a", count_roles, roles), PAWL_OK);
+        CHECK_UINT(roles[PAWL_ROLE_HOLDER], 1);
+        CHECK_UINT(roles[PAWL_ROLE_WAITER], 1);
+        CHECK_UINT(roles[PAWL_ROLE_PAST], 0);
+        pawl_release(claim);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK(SOON(pawl_look(one, "a", count_roles, roles) == PAWL_NOT_FOUND));
+}
