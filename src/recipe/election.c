@@ -18,9 +18,16 @@ struct pawl_election {
         void *demoted_arg;
         pawl_elected_fn *on_elected;
         void *elected_arg;
+        atomic_int users; /* who has the handle, and on_granted until it has run: see pawl_resign */
 };
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
+
+static void let_go(pawl_election *election)
+{
+        if (atomic_fetch_sub(&election->users, 1) == 1)
+                free(election);
+}
 
 static void on_lost(pawl_lock *lock, int reason, void *arg)
 {
@@ -36,8 +43,8 @@ static void on_granted(pawl_lock *lock, int status, void *arg)
         pawl_election *election = arg;
 
         (void)lock;
-        if (election->on_elected)
-                election->on_elected(election, status, election->elected_arg);
+        election->on_elected(election, status, election->elected_arg);
+        let_go(election);
 }
 
 static int check_options(pawl_client *client, const struct pawl_election_options *theirs,
@@ -71,6 +78,7 @@ static int stand(pawl_client *client, const char *name, const struct pawl_electi
         election->demoted_arg = options->arg;
         election->on_elected = on_elected;
         election->elected_arg = arg;
+        atomic_init(&election->users, on_elected ? 2 : 1);
         code = pawl_acquire_async(client, name,
                                   PAWL_LOCK(.wait_ms = options->wait_ms, .ttl_ms = options->ttl_ms,
                                             .note = options->note, .on_lost = on_lost, .arg = election,
@@ -101,6 +109,8 @@ static int wait_for_election(pawl_election *election, const struct pawl_election
 {
         int code = pawl_wait(election->lock, PAWL_FOREVER);
 
+        if (code == PAWL_CANCELLED)
+                return recipe_fail(options->why, code, "the client is being closed");
         if (code != PAWL_OK && options->why)
                 (void)pawl_lock_why(election->lock, options->why);
         if (code == PAWL_OK && options->value_size) {
@@ -125,6 +135,9 @@ int pawl_campaign(pawl_client *client, const char *name, const struct pawl_elect
         code = wait_for_election(election, &options);
         if (code == PAWL_OK)
                 *out = election;
+        else if (code ==
+                 PAWL_CANCELLED) /* nobody else has the lock to cancel it: it goes, or is gone, with its client */
+                free(election);
         else
                 (void)pawl_resign(election);
         return code;
@@ -161,6 +174,7 @@ int pawl_publish(pawl_election *election, const void *value, size_t size)
         return code;
 }
 
+/* Inside a callback pawl_release does not wait for on_granted, if that is still to run. */
 int pawl_resign(pawl_election *election)
 {
         int code;
@@ -170,7 +184,7 @@ int pawl_resign(pawl_election *election)
         if (atomic_load(&election->published) && pawl_check(election->lock) == PAWL_OK)
                 (void)!pawl_store(election->lock, NULL, 0, 0); /* who leads next replaces it anyway */
         code = pawl_release(election->lock);
-        free(election);
+        let_go(election);
         return code;
 }
 

@@ -176,6 +176,8 @@ static int ask_and_wait(pawl_client *client, const char *name, const struct pawl
                 *lock = claim;
                 return PAWL_OK;
         }
+        if (code == PAWL_CANCELLED) /* nobody else has the claim to cancel it: it goes, or is gone, with its client */
+                return recipe_fail(options->why, code, "the client is being closed");
         if (options->why)
                 (void)pawl_lock_why(claim, options->why);
         (void)pawl_release(claim);

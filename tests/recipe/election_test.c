@@ -106,6 +106,75 @@ static void on_elected(pawl_election *election, int status, void *arg)
         atomic_fetch_add(&elected, status == PAWL_OK ? 1 : 1000);
 }
 
+static void *campaign(void *arg)
+{
+        static atomic_int code;
+        pawl_election *election;
+        struct pawl_why why = {0};
+
+        atomic_store(&code, pawl_campaign(arg, "boss", PAWL_ELECTION(.why = &why), &election));
+        return why.code == atomic_load(&code) ? &code : NULL;
+}
+
+TEST(a_campaign_ends_when_its_client_is_closed)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        pawl_election *election;
+        pthread_t thread;
+        void *code;
+
+        if (caller_drives())
+                SKIP("the client has a loop of its own");
+        MUST(pawl_campaign(one, "boss", NULL, &election));
+        REQUIRE(pthread_create(&thread, NULL, campaign, two) == 0);
+        nap(200);
+        CHECK_INT(leave(two), PAWL_OK);
+        REQUIRE(pthread_join(thread, &code) == 0);
+        REQUIRE(code);
+        CHECK_INT(atomic_load((atomic_int *)code), PAWL_CANCELLED);
+        CHECK_INT(pawl_resign(election), PAWL_OK);
+}
+
+static pawl_election *candidate;
+static atomic_int told_after;
+
+static void after_the_end(pawl_election *election, int status, void *arg)
+{
+        (void)arg;
+        CHECK(election == candidate);
+        CHECK_INT(status, PAWL_CANCELLED);
+        CHECK_INT(pawl_leads(election), PAWL_MISUSE);
+        CHECK_UINT(pawl_epoch(election), 0);
+        atomic_fetch_add(&told_after, 1);
+}
+
+/* Another lock's callback: here pawl_resign cannot wait for what is still to be told. */
+static void resign_in_callback(pawl_lock *lock, int status, void *arg)
+{
+        (void)lock, (void)status;
+        pawl_resign(candidate);
+        atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+TEST(who_has_resigned_in_a_callback_is_told_what_became_of_it)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        static atomic_int resigned;
+        pawl_election *election;
+        pawl_lock *other;
+
+        MUST(pawl_campaign(one, "boss", NULL, &election));
+        MUST(pawl_campaign_async(two, "boss", NULL, after_the_end, NULL, &candidate));
+        MUST(pawl_acquire_async(two, "other", NULL, resign_in_callback, &resigned, &other));
+        CHECK(SOON(atomic_load(&resigned) == 1));
+        CHECK_INT(pawl_resign(election), PAWL_OK);
+        CHECK_INT(pawl_release(other), PAWL_OK);
+        CHECK_INT(leave(two), PAWL_OK);
+        CHECK_INT(atomic_load(&told_after), 1);
+}
+
 TEST(a_leader_that_is_deposed_hears_it_and_publishes_nothing)
 {
         const char *place = fresh_place();
