@@ -136,11 +136,25 @@ static int take(pawl_client *client, pawl_lock *lock, const struct bucket *bucke
         return keep(lock, full_at, full_at - now);
 }
 
+/* Others have it for moments, which who does not wait can wait for, too; but one of them may have died. */
+static int take_lock(pawl_client *client, const struct bucket *bucket, const struct pawl_limit_options *options,
+                     int64_t deadline, struct pawl_permit *permit, pawl_lock **lock)
+{
+        int64_t wait_ms = options->wait_ms == PAWL_NO_WAIT ? PAWL_FOREVER : recipe_left(deadline);
+        int code = pawl_acquire(client, bucket->name,
+                                PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .why = options->why), lock);
+
+        if (code != PAWL_TIMEOUT && code != PAWL_BUSY)
+                return code;
+        permit->wait_ms = options->wait_ms;
+        return recipe_fail(options->why, PAWL_TIMEOUT, "the bucket is not to be had in time: another one has it");
+}
+
 static int reserve(pawl_client *client, const struct bucket *bucket, const struct pawl_limit_options *options,
-                   struct pawl_permit *permit, int64_t *wait)
+                   int64_t deadline, struct pawl_permit *permit, int64_t *wait)
 {
         pawl_lock *lock;
-        int code = pawl_acquire(client, bucket->name, PAWL_LOCK(.ttl_ms = options->ttl_ms, .why = options->why), &lock);
+        int code = take_lock(client, bucket, options, deadline, permit, &lock);
 
         if (code != PAWL_OK)
                 return code;
@@ -159,7 +173,7 @@ int pawl_limit(pawl_client *client, const char *name, const struct pawl_limit_op
         struct pawl_limit_options options;
         struct pawl_permit got = {0};
         struct bucket bucket;
-        int64_t wait = 0;
+        int64_t deadline, wait = 0;
         int code = recipe_options(&options, sizeof(options), theirs);
 
         if (code == PAWL_OK)
@@ -170,8 +184,9 @@ int pawl_limit(pawl_client *client, const char *name, const struct pawl_limit_op
                 code = recipe_name("limit", name, bucket.name, options.why);
         if (code == PAWL_OK)
                 code = recipe_needs(client, PAWL_CAN_KEEP, options.why, "this engine keeps nothing beside its locks");
+        deadline = code == PAWL_OK ? recipe_deadline(options.wait_ms) : 0;
         while (code == PAWL_OK) {
-                code = reserve(client, &bucket, &options, &got, &wait);
+                code = reserve(client, &bucket, &options, deadline, &got, &wait);
                 if (code != PAWL_LOST) /* the lock ran out while we counted: nothing was taken */
                         break;
                 code = PAWL_OK;

@@ -82,6 +82,22 @@ TEST(bad_input_is_refused)
         CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT);
 }
 
+TEST(a_bucket_that_another_one_does_not_give_back_is_not_waited_for_longer_than_was_said)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct pawl_why why = {0};
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_KEEP);
+        MUST(pawl_acquire(one, "limit/l", PAWL_LOCK(.ttl_ms = 3 * PATIENCE), &lock));
+        CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100, .why = &why), NULL), PAWL_TIMEOUT);
+        CHECK_INT(why.code, PAWL_TIMEOUT);
+        MUST(pawl_store(lock, "pawl-limit 1 9223372036854775807", 32, 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100), NULL), PAWL_CORRUPT);
+}
+
 TEST(a_full_bucket_leaves_nothing_to_keep)
 {
         const char *place = fresh_place();
