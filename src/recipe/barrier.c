@@ -173,7 +173,7 @@ static int give_up(pawl_barrier *barrier, struct pawl_why *why)
 
 static int wait_for_gate(pawl_barrier *barrier, int64_t deadline, const struct pawl_barrier_options *options)
 {
-        struct recipe_pause pause = {.deadline = deadline};
+        struct recipe_pause pause = {.client = barrier->client, .deadline = deadline};
         uint64_t mine = pawl_token(barrier->lock);
         bool yes = false, opened;
         int code;
@@ -273,6 +273,7 @@ int pawl_barrier_leave(pawl_barrier *barrier, int64_t wait_ms)
 
         if (!barrier)
                 return PAWL_OK;
+        pause.client = barrier->client;
         code = pawl_release(barrier->lock);
         while (wait_ms != PAWL_NO_WAIT && (seen = count_inside(barrier, &inside)) == PAWL_OK && inside) {
                 if (!recipe_pause(&pause)) {

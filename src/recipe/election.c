@@ -319,7 +319,7 @@ int pawl_observe(pawl_client *client, const char *name, const struct pawl_observ
                         break;
                 }
                 next = recipe_deadline(options.every_ms ? options.every_ms : LOOK_EVERY_MS);
-                when_sleep((next < deadline ? next : deadline) - when_now());
+                recipe_sleep(client, (next < deadline ? next : deadline) - when_now());
         }
         pawl_leader_free(&observer.told);
         return code;

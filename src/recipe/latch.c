@@ -89,7 +89,7 @@ int pawl_latch_down(pawl_client *client, const char *name, uint32_t total, uint3
 int pawl_latch_wait(pawl_client *client, const char *name, const struct pawl_barrier_options *theirs)
 {
         struct pawl_barrier_options options;
-        struct recipe_pause pause = {0};
+        struct recipe_pause pause = {.client = client};
         char room[PAWL_NAME_MAX + 1];
         uint32_t count = 0;
         int code = prepare(client, name, theirs, &options, room);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "recipe.h"
-#include "when.h"
 
 enum { US = 1000 };
 
@@ -194,6 +193,6 @@ int pawl_limit(pawl_client *client, const char *name, const struct pawl_limit_op
         if (permit && (code == PAWL_OK || code == PAWL_BUSY || code == PAWL_TIMEOUT))
                 *permit = got;
         if (code == PAWL_OK)
-                when_sleep(wait + wait / 100); /* our clock may be the faster one */
+                recipe_sleep(client, wait + wait / 100); /* our clock may be the faster one */
         return code;
 }

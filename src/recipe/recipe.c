@@ -9,6 +9,7 @@
 
 #define PAUSE_FIRST (2 * RECIPE_MS)
 #define PAUSE_LONGEST (250 * RECIPE_MS)
+#define TURN_EVERY (10 * RECIPE_MS)
 
 int recipe_options(void *mine, size_t size, const void *theirs)
 {
@@ -109,6 +110,21 @@ int64_t recipe_left(int64_t deadline)
         return left <= 0 ? PAWL_NO_WAIT : (left + RECIPE_MS - 1) / RECIPE_MS;
 }
 
+void recipe_sleep(pawl_client *client, int64_t ns)
+{
+        int64_t left, now = when_now();
+        int64_t until = ns < RECIPE_NEVER - now ? now + ns : RECIPE_NEVER;
+
+        if (pawl_fd(client) < 0) {
+                when_sleep(ns);
+                return;
+        }
+        while ((left = until - when_now()) > 0) {
+                (void)pawl_dispatch(client);
+                when_sleep(left < TURN_EVERY ? left : TURN_EVERY);
+        }
+}
+
 bool recipe_pause(struct recipe_pause *pause)
 {
         int64_t length = pause->next ? pause->next : PAUSE_FIRST;
@@ -118,6 +134,6 @@ bool recipe_pause(struct recipe_pause *pause)
                 return false;
         pause->next = 2 * length < PAUSE_LONGEST ? 2 * length : PAUSE_LONGEST;
         length = length / 2 + (int64_t)(when_random() % (uint64_t)(length / 2 + 1));
-        when_sleep(length < left ? length : left);
+        recipe_sleep(pause->client, length < left ? length : left);
         return true;
 }

@@ -31,9 +31,14 @@ int64_t recipe_deadline(int64_t wait_ms);
 /* What is left of it, as wait_ms for the next call: PAWL_NO_WAIT if nothing is. */
 int64_t recipe_left(int64_t deadline);
 
+/* The whole of it, as when_sleep; a client without a thread (PAWL_DRIVE_CALLER) is turned meanwhile, for it may have other
+ * leases to renew. */
+void recipe_sleep(pawl_client *client, int64_t ns);
+
 /* Pauses of a reader that has to look again and again: from 2 ms, doubling, up to a quarter of a second, each between half
  * and the whole of that; never past the deadline. False: the deadline has passed. */
 struct recipe_pause {
+        pawl_client *client;
         int64_t next;
         int64_t deadline;
 };

@@ -98,6 +98,23 @@ TEST(a_bucket_that_another_one_does_not_give_back_is_not_waited_for_longer_than_
         CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100), NULL), PAWL_CORRUPT);
 }
 
+TEST(who_waits_for_a_permit_keeps_its_locks_also_without_a_thread)
+{
+        const char *place = fresh_place();
+        struct pawl_open_options options = {.size = sizeof(options), .drive = PAWL_DRIVE_CALLER};
+        pawl_client *client;
+        pawl_lock *lock;
+
+        MUST(pawl_open(place, &options, &client));
+        NEEDS(client, PAWL_CAN_KEEP);
+        MUST(pawl_acquire(client, "held", PAWL_LOCK(.ttl_ms = 1000), &lock));
+        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
+        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
+        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        pawl_close(client);
+}
+
 TEST(a_full_bucket_leaves_nothing_to_keep)
 {
         const char *place = fresh_place();
