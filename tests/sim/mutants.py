@@ -47,6 +47,16 @@ MUTANTS = [
 
 # the same, and the scene of ./recipes that is to notice
 RECIPE_MUTANTS = [
+    ("wait-die: nobody dies", "txn_wait.c", "if (must_die(txn, part, &scene) || was_asked_by_older(txn, part))",
+     "if (was_asked_by_older(txn, part))", "txn_wait_die"),
+    ("wound-wait: nobody is wounded", "txn_wait.c", "if (may_wound(txn, &scene))", "if (0)", "txn_wound_wait"),
+    ("wound-wait: who is asked holds on", "txn_wait.c", "bool first = !doubted && txn_wound(txn);", "bool first = !doubted;",
+     "txn_wound_wait"),
+    ("back off: who holds something waits for ever", "txn.c", "bool bounded = bound_try(txn, options);",
+     "bool bounded = false;", "txn_back_off"),
+    ("a transaction does not see that it has lost a lock", "txn.c", "else if (one != PAWL_OK)\n                        return one;",
+     "else if (0)\n                        return one;", "txn_ordered"),
+    ("a restart keeps its locks", "txn.c", "(void)release_all(txn);\n", "", "txn_back_off"),
     ("once: no second look", "once.c",
      "return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;", "return code;", "once"),
     ("once: who was overtaken keeps its own result", "once.c", "code = pawl_once_finish(lock, result, options->keep_ms);",

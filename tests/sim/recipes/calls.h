@@ -28,6 +28,8 @@
           (client, prefix, fn, arg), prefix)                                                                           \
         X(pawl_show, (pawl_client * client, const char *name, pawl_entry_fn *fn, void *arg), (client, name, fn, arg),  \
           name)                                                                                                        \
+        X(pawl_look, (pawl_client * client, const char *name, pawl_entry_fn *fn, void *arg), (client, name, fn, arg),  \
+          name)                                                                                                        \
         X(pawl_ask, (pawl_client * client, const char *name), (client, name), name)                                    \
         X(pawl_close, (pawl_client * client), (client), "")
 

@@ -2,7 +2,12 @@
 #include "stage.h"
 
 extern const struct scene scene_plain, scene_naive, scene_once, scene_election, scene_limit, scene_rw, scene_barrier,
-        scene_flight, scene_polite;
+        scene_flight, scene_polite, scene_txn_ordered, scene_txn_back_off, scene_txn_wait_die, scene_txn_wound_wait;
 
-const struct scene *const scenes[] = {&scene_plain, &scene_naive,   &scene_once,   &scene_election, &scene_limit,
-                                      &scene_rw,    &scene_barrier, &scene_flight, &scene_polite,   NULL};
+const struct scene *const scenes[] = {&scene_plain,          &scene_naive,
+                                      &scene_once,           &scene_election,
+                                      &scene_limit,          &scene_rw,
+                                      &scene_barrier,        &scene_flight,
+                                      &scene_polite,         &scene_txn_ordered,
+                                      &scene_txn_back_off,   &scene_txn_wait_die,
+                                      &scene_txn_wound_wait, NULL};

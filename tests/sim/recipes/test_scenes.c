@@ -118,6 +118,24 @@ TEST(bytes_kept_for_who_lost_the_lock_are_found)
         CHECK(store_bug_is_found("limit", BUG_STORE_UNCHECKED));
 }
 
+TEST(transactions_that_hold_on_when_they_are_to_give_way_are_found)
+{
+        CHECK(is_found("txn_back_off", 1, false));
+        CHECK(is_found("txn_wait_die", 1, false));
+        CHECK(is_found("txn_wound_wait", 1, false));
+}
+
+TEST(a_store_that_shows_no_ages_is_found)
+{
+        CHECK(store_bug_is_found("txn_wait_die", BUG_NO_AGE));
+        CHECK(store_bug_is_found("txn_wound_wait", BUG_NO_AGE));
+}
+
+TEST(a_store_that_tells_no_holder_that_it_was_asked_is_found)
+{
+        CHECK(store_bug_is_found("txn_wound_wait", BUG_NO_CALL));
+}
+
 TEST(a_holder_whom_nobody_asks_is_found)
 {
         CHECK(is_found("polite", 1, false));
