@@ -372,7 +372,8 @@ static size_t read_all(const char *directory, const char *name, char *text, size
 
 TEST_WITHIN(180, a_crowd_with_kills_makes_one_effect_and_all_survivors_get_its_result)
 {
-        const char *place = fresh_place(), *directory;
+        const char *place = fresh_place();
+        char *directory;
         int callers = getenv("PAWL_TEST_CALLERS") ? atoi(getenv("PAWL_TEST_CALLERS")) : 100, dead = 0, answered = 0;
         char path[512], text[512], first[512] = "", name[64];
         pid_t pids[1000];
