@@ -143,6 +143,7 @@ def a_store_that_comes_once_more_changes_nothing_and_one_that_comes_late_undoes_
     equal(holder.release(), OK)
     fresh = [*first[:8], str(int(first[8]) + 1000), *first[9:]]
     equal(server(*fresh), 0, "the lock is nobody's")
+    equal(server(*fresh[:7], "ab" * 8, *fresh[8:]), -1, "who took the lease up has stored, and given the lock back")
     equal(holder.ask("fetch a"), (OK, token, "last"))
     other, _ = holder_of(server.url())
     equal(other.ask("keep 0 another's").code, OK)

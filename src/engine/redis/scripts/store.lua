@@ -1,8 +1,8 @@
 -- store.lua: keeps bytes beside a lock, if uid has it alone at this moment.
 -- KEYS: the lock, its value. ARGV: uid; its token; the client; the number of this store, each of a client's greater than the one
 -- before; for how long to keep it in ms, or 0; the bytes, none: keep nothing any more.
--- Returns 1; or 0: the lock is not held by uid, and nothing was changed; or -1: it is not, and a later holder has stored since, so
--- that nobody can say whether this was done before.
+-- Returns 1; or 0: the lock is not held by uid, and nothing was changed; or -1: it is not, and a later holder has stored since, or
+-- who took this lease up, so that nobody can say whether this was done before.
 --
 -- A value is  v1 TOKEN CLIENT NUMBER STORED UNTIL  and, after a line feed, the bytes; times in us, UNTIL 0 for ever. May be sent
 -- again, and may come late: what was done is not done twice, and what its client has replaced meanwhile stays replaced. So what
@@ -24,7 +24,8 @@ if type(value) == 'string' and string.sub(value, 1, 32) == uid then
         delay = string.match(value, '^%x+ %x+ %d+ (%d+) x ') -- in the last DELAY ms the lock is not held, only not free
 end
 if not delay or call('PTTL', KEYS[1]) <= tonumber(delay) then
-        return tonumber(before or 0) > tonumber(token) and -1 or 0
+        local later = tonumber(before or 0) - tonumber(token)
+        return (later > 0 or (later == 0 and by ~= client)) and -1 or 0
 end
 
 local time = call('TIME')
