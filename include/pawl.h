@@ -268,7 +268,8 @@ PAWL_EXPORT const char *pawl_name(const pawl_lock *lock);
 PAWL_EXPORT int pawl_asked(pawl_lock *lock);
 
 /* For deadlock policies: another one comes first. From now on the lease is not renewed, so that the lock is lost at its end
- * if it is not released before, and pawl_check says PAWL_WOUNDED. PAWL_LOST if it is lost. Also inside a callback. */
+ * if it is not released before, and pawl_check and pawl_renew say PAWL_WOUNDED. PAWL_LOST if it is lost. Also inside a
+ * callback. */
 PAWL_EXPORT int pawl_wound(pawl_lock *lock);
 
 /* Extends the lease now, by its full ttl from now: for PAWL_NO_RENEW and adopted locks. Blocks. PAWL_LOST if over. */

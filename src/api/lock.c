@@ -572,6 +572,8 @@ static int renew_locked(struct pawl_client *client, struct pawl_lock *lock)
 
         if (lock->sleeper || !was_granted(lock))
                 return PAWL_MISUSE;
+        if (lock->wounded && core_holds(lock, loop_now(&client->loop)))
+                return PAWL_WOUNDED;
         list_init(&me.listed);
         lock->sleeper = &me;
         core_renew(lock);

@@ -196,6 +196,7 @@ TEST(a_wounded_holder_may_let_go_in_peace)
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000), &lock));
         CHECK_INT(pawl_wound(lock), PAWL_OK);
         CHECK_INT(pawl_check(lock), PAWL_WOUNDED);
+        CHECK_INT(pawl_renew(lock), PAWL_WOUNDED);
         CHECK_INT(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
         CHECK_INT(pawl_release(next), PAWL_OK);
