@@ -280,8 +280,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_renew(pawl_lock *lock);
 /* The lease of a lock taken with PAWL_DETACH, as one opaque word that cannot be guessed. Who knows it may renew and
  * release the lock. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_lease(pawl_lock *lock, char *word, size_t size);
-/* Takes up such a lease, with its token; we are its owner from now on, and others see that. PAWL_LOST if it ran out,
- * PAWL_INVALID if the word is not one. */
+/* Takes up such a lease, with its token; we are its owner from now on, and others see that. Whoever else still has a
+ * handle of it has it as before. PAWL_LOST if it ran out, PAWL_INVALID if the word is not one. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_options *options,
                                          pawl_lock **lock);
 /* Frees the handle of a PAWL_DETACH or adopted lock without releasing the lock. PAWL_MISUSE for any other. */
