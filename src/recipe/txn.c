@@ -13,7 +13,6 @@ enum {
         TRY_MS = 100, /* if try_ms is 0 */
         PAUSE_MS = 8, /* after the first restart, at most; then twice that, and so on */
         PAUSE_MAX_MS = 512,
-        TURN_MS = 10,        /* how often a client without a thread is turned meanwhile */
         AGE_CHANCE_BITS = 20 /* below the milliseconds, which then fit into 63 bits until the year 2248 */
 };
 
@@ -355,21 +354,6 @@ static int release_all(struct pawl_txn *txn)
         return worst;
 }
 
-/* The client may have other locks to renew and no thread to do it. */
-static void pause_for(pawl_client *client, int64_t ns)
-{
-        int64_t until = when_now() + ns, left;
-
-        if (pawl_fd(client) < 0) {
-                when_sleep(ns);
-                return;
-        }
-        while ((left = until - when_now()) > 0) {
-                (void)pawl_dispatch(client);
-                when_sleep(left < TURN_MS * RECIPE_MS ? left : TURN_MS * RECIPE_MS);
-        }
-}
-
 /* Full jitter: anything up to a bound that doubles. Those who met once are not to meet again. */
 static int64_t next_pause(struct pawl_txn *txn)
 {
@@ -394,8 +378,7 @@ int pawl_txn_restart(pawl_txn *txn)
         txn->wounded = false;
         pthread_mutex_unlock(&txn->mutex);
         pause = next_pause(txn);
-        if (pause > 0)
-                pause_for(txn->client, pause);
+        recipe_sleep(txn->client, pause);
         return when_now() < txn->until ? PAWL_OK : PAWL_TIMEOUT;
 }
 
