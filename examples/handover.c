@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TTL_MS = 1000, PATIENCE_S = 120 };
+enum { TTL_MS = 3000, PATIENCE_S = 120 };
 
 static const char NAME[] = "example/upload";
 
@@ -25,7 +25,7 @@ struct parcel {
 /* Works longer than a lease lasts: it is renewed again, by this process. */
 static int work(pawl_client *client, const struct parcel *parcel, int tell)
 {
-        const struct timespec pause = {.tv_sec = 2};
+        const struct timespec pause = {.tv_sec = TTL_MS / 1000 + 1};
         pawl_lock *lock;
         int code = pawl_take_over(client, parcel->word, NULL, &lock);
 

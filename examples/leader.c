@@ -63,7 +63,7 @@ static int stand(const char *url, const char *store)
         if (code == PAWL_OK)
                 code = pawl_guard_open(store, NULL, &guard);
         if (code == PAWL_OK)
-                code = pawl_campaign(client, NAME, PAWL_ELECTION(.ttl_ms = 2000), &election);
+                code = pawl_campaign(client, NAME, PAWL_ELECTION(.ttl_ms = 4000), &election);
         if (code == PAWL_OK)
                 code = lead(election, guard);
         pawl_resign(election);
