@@ -188,3 +188,24 @@ TEST(a_latch_opens_when_enough_was_done_and_stays_open)
         CHECK_INT(pawl_latch_down(one, "l", 1, 0, NULL, NULL), PAWL_INVALID);
         CHECK_INT(pawl_latch_down(one, "", 1, 1, NULL, NULL), PAWL_INVALID);
 }
+
+TEST(a_gate_or_a_latch_that_is_none_of_ours_lets_nobody_through)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        pawl_barrier *barrier;
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        MUST(pawl_acquire(one, "gate/b", NULL, &lock));
+        MUST(pawl_store(lock, "pawl-barrier 1 -1", 17, 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier), PAWL_CORRUPT);
+        MUST(pawl_acquire(one, "latch/l", NULL, &lock));
+        MUST(pawl_store(lock, "pawl-latch 1 4294967296", 23, 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = PATIENCE)), PAWL_CORRUPT);
+        CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_CORRUPT);
+        MUST(pawl_latch_forget(one, "l", NULL));
+        CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_OK);
+}

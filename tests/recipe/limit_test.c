@@ -115,6 +115,41 @@ TEST(who_waits_for_a_permit_keeps_its_locks_also_without_a_thread)
         pawl_close(client);
 }
 
+static void keep_bucket(pawl_client *client, const char *text)
+{
+        pawl_lock *lock;
+
+        MUST(pawl_acquire(client, "limit/l", NULL, &lock));
+        MUST(pawl_store(lock, text, strlen(text), 0));
+        CHECK_INT(pawl_release(lock), PAWL_OK);
+}
+
+TEST(a_bucket_is_read_as_it_is_written_and_in_no_other_way)
+{
+        static const char *const texts[] = {"pawl-limit 1 -1",
+                                            "pawl-limit 1 +1",
+                                            "pawl-limit 1  1",
+                                            "pawl-limit 1 1 ",
+                                            "pawl-limit 1 01",
+                                            "pawl-limit 2 1",
+                                            "pawl-limit 1 9223372036854775807"};
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+
+        NEEDS(one, PAWL_CAN_KEEP);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+                keep_bucket(one, texts[i]);
+                if (!CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT))
+                        NOTE("\"%s\"", texts[i]);
+        }
+        /* As far as can be told, and one permit is beyond. */
+        keep_bucket(one, "pawl-limit 1 9191749636854775807");
+        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_TIMEOUT);
+        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
+        keep_bucket(one, "pawl-limit 1 1");
+        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_OK);
+}
+
 TEST(a_full_bucket_leaves_nothing_to_keep)
 {
         const char *place = fresh_place();

@@ -146,6 +146,27 @@ TEST(who_dies_with_any_of_the_locks_is_followed)
         }
 }
 
+static int count_note(const struct pawl_entry *entry, void *arg)
+{
+        *(int *)arg += entry->role == PAWL_ROLE_HOLDER && entry->note && strcmp(entry->note, "the baker") == 0;
+        return 0;
+}
+
+TEST(others_read_the_note_of_both_locks)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        int notes = 0;
+        pawl_rw *rw;
+
+        NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
+        MUST(pawl_rw_acquire(one, "a", PAWL_WRITE, PAWL_LOCK(.note = "the baker"), &rw));
+        CHECK_INT(pawl_show(two, "a", count_note, &notes), PAWL_OK);
+        CHECK_INT(pawl_show(two, "upgrade/a", count_note, &notes), PAWL_OK);
+        CHECK_INT(notes, 2);
+        CHECK_INT(pawl_rw_release(rw), PAWL_OK);
+}
+
 TEST(bad_input_is_refused)
 {
         const char *place = fresh_place();
