@@ -8,6 +8,7 @@
 #include <pawl/limit.h>
 #include <pawl/once.h>
 #include <pawl/rw.h>
+#include <pawl/txn.h>
 
 #include "../contract/contract.h"
 
@@ -292,6 +293,36 @@ static int lend(struct scene *scene)
         return code == PAWL_OK ? pawl_release(lock) : code;
 }
 
+/* ---- several locks --------------------------------------------------------------------------------------------------- */
+
+/* Once anew in the middle, as if another one had come first. */
+static int transfer(pawl_txn *txn, void *arg)
+{
+        int *turns = arg, code = pawl_txn_acquire(txn, "from", NULL, NULL);
+
+        if (code == PAWL_OK)
+                code = pawl_txn_acquire(txn, "to", NULL, NULL);
+        if (code == PAWL_OK)
+                code = pawl_txn_check(txn);
+        return code == PAWL_OK && ++*turns == 1 ? PAWL_WOUNDED : code;
+}
+
+static int transact(struct scene *scene)
+{
+        static const char *const names[] = {"to", "from", "to"};
+        static const uint32_t policies[] = {PAWL_ORDERED, PAWL_BACK_OFF, PAWL_WAIT_DIE, PAWL_WOUND_WAIT};
+        pawl_txn *txn;
+        int turns, code = pawl_acquire_all(scene->one, names, 3, NULL, &txn);
+
+        if (code == PAWL_OK)
+                code = pawl_txn_end(txn);
+        for (int i = 0; i < 4 && code == PAWL_OK; i++) {
+                turns = 0;
+                code = pawl_txn_run(scene->two, PAWL_TXN(.policy = policies[i]), transfer, &turns);
+        }
+        return code;
+}
+
 int play(const char *place, uint32_t drive)
 {
         static const struct {
@@ -309,6 +340,7 @@ int play(const char *place, uint32_t drive)
                     {"count down", count_down},
                     {"enter again", enter_again},
                     {"lend", lend},
+                    {"transact", transact},
                     {"hand over", hand_over}}; /* the last one hides no failure */
         struct scene scene = {.place = place, .drive = drive};
         int code = PAWL_OK;
