@@ -57,7 +57,7 @@ static int note_holder(const struct pawl_entry *entry, void *arg)
 
 static int look_around(const pawl_barrier *barrier, struct crowd *crowd)
 {
-        int code = pawl_show(barrier->client, barrier->name, note_holder, crowd);
+        int code = pawl_look(barrier->client, barrier->name, note_holder, crowd);
 
         if (code == PAWL_NOT_FOUND)
                 code = PAWL_OK;

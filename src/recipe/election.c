@@ -239,7 +239,7 @@ int pawl_leader(pawl_client *client, const char *name, struct pawl_why *why, str
 
         if (!out)
                 return PAWL_INVALID;
-        code = pawl_show(client, name, note_leader, &leader);
+        code = pawl_look(client, name, note_leader, &leader);
         if (code == PAWL_OK)
                 code = leader.epoch ? add_value(client, name, &leader) : PAWL_NOT_FOUND;
         if (code != PAWL_OK)

@@ -113,7 +113,7 @@ static int count_waiter(const struct pawl_entry *entry, void *arg)
 int pawl_waiters(pawl_client *client, const char *name, uint32_t *out)
 {
         uint32_t count = 0;
-        int code = out ? pawl_show(client, name, count_waiter, &count) : PAWL_INVALID;
+        int code = out ? pawl_look(client, name, count_waiter, &count) : PAWL_INVALID;
 
         if (code != PAWL_OK && code != PAWL_NOT_FOUND)
                 return code;
@@ -133,8 +133,8 @@ int pawl_yield(pawl_client *client, const struct pawl_lock_options *options, paw
         mine = *lock;
         memcpy(name, pawl_name(mine), strlen(pawl_name(mine)) + 1);
         code = pawl_check(mine);
-        if (code == PAWL_OK && pawl_waiters(client, name, &waiters) == PAWL_OK && !waiters)
-                return PAWL_OK;
+        if (code == PAWL_OK && (pawl_waiters(client, name, &waiters) != PAWL_OK || !waiters))
+                return PAWL_OK; /* also if that cannot be seen now: there will be another time */
         *lock = NULL;
         if (code == PAWL_OK)
                 code = pawl_release(mine);
