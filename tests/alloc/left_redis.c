@@ -19,11 +19,11 @@ static redisContext *reach(void)
         return server;
 }
 
-/* The counter, the history and who was alive lately stay; the witness holds its lock. */
+/* The counter, the history, who was alive lately and what was kept stay; the witness holds its lock. */
 static bool may_stay(const char *key)
 {
         return !strncmp(key, "pawl:fence:", 11) || !strncmp(key, "pawl:past:", 10) ||
-               !strncmp(key, "pawl:alive:", 11) || strstr(key, ":witness");
+               !strncmp(key, "pawl:alive:", 11) || !strncmp(key, "pawl:value:", 11) || strstr(key, ":witness");
 }
 
 static bool ends_by_itself(redisContext *server, const char *key)
