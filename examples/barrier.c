@@ -2,8 +2,7 @@
  * the second step before all have done the first. Who watches waits for a latch that each of them counts down at
  * its end.
  *
- *     barrier [URL]
- * / */
+ *     barrier [URL] */
 #include <pawl.h>
 #include <pawl/barrier.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* cache.c - a page that is costly to render, and a crowd that wants it the moment it is missing: one renders it,
  * the others wait for that. When it has become old, one renders it anew, and the others get the old one meanwhile.
  *
- *     cache [URL]
- * / */
+ *     cache [URL] */
 #include <pawl.h>
 #include <pawl/flight.h>
 #include <pthread.h>

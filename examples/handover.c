@@ -2,8 +2,7 @@
  * without a moment in which a third could have had it. So a front end may take the lock, and the worker that it
  * starts has it.
  *
- *     handover [URL]
- * / */
+ *     handover [URL] */
 #include <pawl.h>
 #include <pawl/handle.h>
 #include <stdio.h>

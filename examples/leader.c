@@ -2,8 +2,7 @@
  * ready. It is killed, and the next one leads; that one steps down, and the third does. A write of the first that
  * was on its way is refused.
  *
- *     leader [URL [DIRECTORY]]
- * / */
+ *     leader [URL [DIRECTORY]] */
 #include <pawl.h>
 #include <pawl/election.h>
 #include <pawl/guard.h>

@@ -4,8 +4,7 @@
  * Shows it the hard way: the first falls asleep just before it charges, and wakes up when another one has done it.
  * What it writes then is refused by the guard, because the token of its execution is the smaller one.
  *
- *     once [URL [DIRECTORY]]
- * / */
+ *     once [URL [DIRECTORY]] */
 #include <pawl.h>
 #include <pawl/guard.h>
 #include <pawl/once.h>

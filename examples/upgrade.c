@@ -2,8 +2,7 @@
  * anybody writing in between. If each looked with a plain read lock and came back with a write lock, each would
  * order.
  *
- *     upgrade [URL]
- * / */
+ *     upgrade [URL] */
 #include <pawl.h>
 #include <pawl/rw.h>
 #include <pthread.h>

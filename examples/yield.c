@@ -1,8 +1,7 @@
 /* yield.c - a long job that lets others in between. It holds the lock for all of its parts; after each it looks
  * whether somebody waits, and if so lets him go first and goes on behind him, with a new token.
  *
- *     yield [URL]
- * / */
+ *     yield [URL] */
 #include <pawl.h>
 #include <pawl/handle.h>
 #include <pthread.h>
