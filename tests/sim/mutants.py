@@ -45,7 +45,7 @@ MUTANTS = [
     ("renewal goes on after the release", "core.c", "renew_end(lock); /* no renewal is sent after the release */", ""),
 ]
 
-# the same, and the scene of ./recipes that is to notice
+# the same, the scene of ./recipes that is to notice, and the seeds if it takes more of them
 RECIPE_MUTANTS = [
     ("wait-die: nobody dies", "txn_wait.c", "if (must_die(txn, part, &scene) || was_asked_by_older(txn, part))",
      "if (was_asked_by_older(txn, part))", "txn_wait_die"),
@@ -58,13 +58,13 @@ RECIPE_MUTANTS = [
      "else if (0)\n                        return one;", "txn_ordered"),
     ("a restart keeps its locks", "txn.c", "(void)release_all(txn);\n", "", "txn_back_off"),
     ("once: no second look", "once.c",
-     "return code == PAWL_OK ? look_alone(client, name, options->why, result, lock) : code;", "return code;", "once"),
+     "return look_alone(client, name, options->why, result, lock);", "return code;", "once"),
     ("once: who was overtaken keeps its own result", "once.c", "code = pawl_once_finish(lock, result, options->keep_ms);",
      "code = pawl_once_finish(lock, result, options->keep_ms) == PAWL_NO_MEMORY;", "once"),
     ("once: a result is not stored", "once.c", "int code = result ? store(lock, result, keep_ms) : PAWL_INVALID;",
      "int code = result ? PAWL_OK : PAWL_INVALID;", "once"),
     ("limit: the bucket is not written back", "limit.c", "return keep(lock, full_at, full_at - now);", "return PAWL_OK;", "limit"),
-    ("limit: nobody waits", "limit.c", "when_sleep(wait + wait / 1000);", "", "limit"),
+    ("limit: nobody waits", "limit.c", "recipe_sleep(client, wait + wait / 100);", "", "limit"),
     ("limit: what was lost is taken all the same", "limit.c", "if (code != PAWL_LOST)", "if (code == PAWL_LOST)\n"
      "                        code = PAWL_OK;", "limit"),
     ("election: a value of another epoch is shown", "election.c", "if (value.token != leader->epoch) {", "if (0) {", "election"),
@@ -74,7 +74,7 @@ RECIPE_MUTANTS = [
      "if (code == PAWL_OK && mode == PAWL_UPGRADABLE)", "rw"),
     ("barrier: who is taken for dead goes through", "barrier.c",
      "code = pawl_check(barrier->lock);\n                if (code == PAWL_OK && barrier->through >= mine)",
-     "if (code == PAWL_OK && barrier->through >= mine)", "barrier"),
+     "if (code == PAWL_OK && barrier->through >= mine)", "barrier", "1..1500"),
     ("barrier: all who are there go through", "barrier.c", "crowd.tokens[first + barrier->parties - 1]",
      "crowd.tokens[crowd.count - 1]", "barrier"),
     ("latch: nobody waits", "latch.c", "if (code == PAWL_OK && count == 0)", "if (code == PAWL_OK)", "barrier"),
@@ -111,8 +111,8 @@ def build_recipes(work, objects_of, name):
          ["-Wl,--wrap=" + name for name in names])
 
 
-def is_found(work, arguments):
-    run = subprocess.run([str(work / "sim"), "--seeds", SEEDS, *arguments], capture_output=True, text=True)
+def is_found(work, arguments, seeds=SEEDS):
+    run = subprocess.run([str(work / "sim"), "--seeds", seeds, *arguments], capture_output=True, text=True)
     first = [line for line in run.stdout.splitlines() if line.startswith("# ")] if run.returncode else []
     print("   ", first[0] if first else "nothing was found")
     return run.returncode != 0
@@ -132,7 +132,7 @@ def breaks(objects_of, build, folder, mutant):
         path.write_text(text.replace(old, new, 1))
         print(what, flush=True)
         build(work, objects_of, name)
-        return is_found(work, ["--scene", scene[0]] if scene else [])
+        return is_found(work, ["--scene", scene[0]] if scene else [], *scene[1:])
 
 
 def main():
