@@ -1,7 +1,6 @@
 /* election.h - one leader among many candidates, with an epoch and a word to everybody.
  *
- *     if (pawl_campaign(client, "scheduler", PAWL_ELECTION(.value = address, .value_size = strlen(address)), &election)
- *     == PAWL_OK) {
+ *     if (pawl_campaign(client, "scheduler", PAWL_ELECTION(.ttl_ms = 5000), &election) == PAWL_OK) {
  *             while (pawl_leads(election) == PAWL_OK)
  *                     do_one_thing(pawl_epoch(election));
  *             pawl_resign(election);

@@ -80,18 +80,11 @@ static int another_builds_it(const struct flight *flight)
 
 static int wait_with_others(const struct flight *flight)
 {
-        uint32_t mode = pawl_capabilities(flight->client) & PAWL_CAN_SHARE ? PAWL_SHARED : PAWL_EXCLUSIVE;
         int64_t left = recipe_left(flight->deadline);
-        pawl_lock *lock;
-        int code;
 
         if (left == PAWL_NO_WAIT)
                 return another_builds_it(flight);
-        code = pawl_acquire(flight->client, flight->name,
-                            PAWL_LOCK(.wait_ms = left, .mode = mode, .why = flight->options.why), &lock);
-        if (code == PAWL_OK)
-                (void)pawl_release(lock);
-        return code;
+        return recipe_outwait(flight->client, flight->name, left, flight->options.why);
 }
 
 /* With the lock: the value, and its copy in the store. */

@@ -108,17 +108,11 @@ static int another_is_at_it(const struct pawl_once_options *options)
 static int wait_with_others(pawl_client *client, const char *name, const struct pawl_once_options *options,
                             int64_t deadline)
 {
-        uint32_t mode = pawl_capabilities(client) & PAWL_CAN_SHARE ? PAWL_SHARED : PAWL_EXCLUSIVE;
         int64_t left = recipe_left(deadline);
-        pawl_lock *lock;
-        int code;
 
         if (left == PAWL_NO_WAIT)
                 return another_is_at_it(options);
-        code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = left, .mode = mode, .why = options->why), &lock);
-        if (code == PAWL_OK)
-                (void)pawl_release(lock);
-        return code;
+        return recipe_outwait(client, name, left, options->why);
 }
 
 /* The lock is ours: is there still nothing? */

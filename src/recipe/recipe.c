@@ -125,6 +125,17 @@ void recipe_sleep(pawl_client *client, int64_t ns)
         }
 }
 
+int recipe_outwait(pawl_client *client, const char *name, int64_t wait_ms, struct pawl_why *why)
+{
+        uint32_t mode = pawl_capabilities(client) & PAWL_CAN_SHARE ? PAWL_SHARED : PAWL_EXCLUSIVE;
+        pawl_lock *lock;
+        int code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = wait_ms, .mode = mode, .why = why), &lock);
+
+        if (code == PAWL_OK)
+                (void)pawl_release(lock);
+        return code;
+}
+
 bool recipe_pause(struct recipe_pause *pause)
 {
         int64_t length = pause->next ? pause->next : PAUSE_FIRST;

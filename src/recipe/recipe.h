@@ -35,6 +35,10 @@ int64_t recipe_left(int64_t deadline);
  * leases to renew. */
 void recipe_sleep(pawl_client *client, int64_t ns);
 
+/* Waits until whoever has the lock alone has given it back or lost it, together with all others who wait so: they share
+ * it for a moment, where the engine can. PAWL_OK, or why that was not found out. */
+int recipe_outwait(pawl_client *client, const char *name, int64_t wait_ms, struct pawl_why *why);
+
 /* Pauses of a reader that has to look again and again: from 2 ms, doubling, up to a quarter of a second, each between half
  * and the whole of that; never past the deadline. False: the deadline has passed. */
 struct recipe_pause {
