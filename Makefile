@@ -3,7 +3,7 @@
 #   make            build/pawl, build/libpawl.so, build/libpawl.a and the modules; says which engines there are
 #   make run        builds, and shows the main job in the terminal
 #   make test       every test, with gcc, clang and sanitizers; ends with "N passed, M failed"
-#   make bench      figures against their floor and their peers; ROWS=1,2,17 chooses rows of the table
+#   make bench      figures against their floor and their peers; ROWS=1,2,17 selects rows of the table
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
@@ -18,13 +18,10 @@ MAKEFLAGS += --no-print-directory
 all: build
 	@$(BUILD)/pawl engines
 
-build: $(BUILD)/build.ninja
+build:
+	@[ -f $(BUILD)/build.ninja ] || .ci/packages build
+	@.ci/configure $(BUILD) --prefix=$(PREFIX)
 	@if [ -t 1 ]; then ninja -C $(BUILD); else ninja -C $(BUILD) --quiet; fi
-
-$(BUILD)/build.ninja:
-	@.ci/packages build
-	@meson setup $(BUILD) --prefix=$(PREFIX) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
-	@mv $(BUILD).log $(BUILD)/setup.log
 
 run: build
 	@$(BUILD)/pawl demo
@@ -56,6 +53,6 @@ install: build
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:
-	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
+	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
 
 .PHONY: all build run test check-style bench fuzz models install clean
