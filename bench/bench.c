@@ -32,6 +32,18 @@ void bench_die(const char *format, ...)
         exit(1);
 }
 
+void bench_skip(const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        fputs("skipped: ", stderr);
+        vfprintf(stderr, format, args);
+        fputc('\n', stderr);
+        va_end(args);
+        exit(BENCH_SKIPPED);
+}
+
 void bench_begin(int argc, char **argv)
 {
         if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], "--quick") != 0))
@@ -85,7 +97,7 @@ static void pin(int cores)
         for (int core = 0; core < cores; core++)
                 CPU_SET((size_t)core, &set);
         if (sched_setaffinity(0, sizeof(set), &set) != 0)
-                bench_die("cannot pin to %d core(s): this machine, or its container, has fewer", cores);
+                bench_skip("needs %d core(s): this machine, or its container, has fewer", cores);
 }
 
 void bench_on_cores(int cores, void (*part)(int cores))
@@ -105,7 +117,7 @@ void bench_on_cores(int cores, void (*part)(int cores))
                 exit(0);
         }
         if (waitpid(child, &status, 0) != child || status != 0)
-                exit(1);
+                exit(WIFEXITED(status) && WEXITSTATUS(status) == BENCH_SKIPPED ? BENCH_SKIPPED : 1);
 }
 
 static int rounds(void)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum { BENCH_ROUNDS = 5, BENCH_CONTENDERS_MAX = 8 };
+enum { BENCH_SKIPPED = 77 }; /* the exit status of a row that cannot be measured here */
 
 /* One figure: nanoseconds, or a rate. Rows say which. */
 struct contender {
@@ -27,7 +28,7 @@ const char *bench_build(void);
 /* Is this only to see that it runs? Then one round of few samples, on one core: the figures mean nothing. */
 bool bench_quick(void);
 
-/* Runs part in a child that may use only the first cores cores; ends the program if the child fails. */
+/* Runs part in a child that may use only the first cores cores; ends the program if the child fails or skips. */
 void bench_on_cores(int cores, void (*part)(int cores));
 
 /* One warm-up pass, then BENCH_ROUNDS rounds of so many samples from each contender in turn. */
@@ -59,6 +60,9 @@ struct pawl_client *bench_open(const char *url, const struct pawl_open_options *
 
 /* Ends the program with a sentence: a benchmark that cannot run must not print figures. */
 void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* Ends the program with BENCH_SKIPPED: the row needs something that this machine does not have. bench/run prints the reason,
+ * "needs ...", and goes on. */
+void bench_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* bench_die unless code is PAWL_OK. */
 void bench_must(int code, const char *what);
 

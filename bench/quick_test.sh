@@ -36,6 +36,4 @@ pair() {
 pair 8 zookeeper row_08_zk_pair '<= 1.05'
 pair 10 etcd row_10_etcd_pair '<= 1.05'
 pair 12 postgres row_12_pg_pair '<= 1.30'
-
-not_ok "a row that is not there is an error" "$run" --rows 99 --quick "$BUILD_DIR"
 done_testing

@@ -15,7 +15,7 @@
 #include "bench.h"
 #include "turns.h"
 
-enum { TRIES = 500, TRY_NS = 10000000 };
+enum { TRIES = 500, TRY_NS = 10000000, NOT_INSTALLED = 127 };
 
 const char REDIS_COMPARE_AND_DELETE[] =
         "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -49,7 +49,7 @@ static void run_server(const struct redis_server *server, const char *directory)
         dup2(nowhere, 2);
         execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", port, "--unixsocket", server->path,
                "--dir", directory, "--save", "", "--appendonly", "no", "--daemonize", "no", (char *)NULL);
-        _exit(127);
+        _exit(NOT_INSTALLED);
 }
 
 static bool answers(const struct redis_server *server)
@@ -79,19 +79,26 @@ static void start_server(struct redis_server *server)
                 run_server(server, directory);
 }
 
+static void wait_for_answer(const struct redis_server *server)
+{
+        for (int tries = 0; !answers(server); tries++) {
+                int status = 0;
+                pid_t ended = waitpid(server->pid, &status, WNOHANG);
+
+                if (ended != 0 && WIFEXITED(status) && WEXITSTATUS(status) == NOT_INSTALLED)
+                        bench_skip("needs redis-server");
+                if (ended != 0 || tries == TRIES)
+                        bench_die("redis-server does not start");
+                crew_sleep_ns(TRY_NS);
+        }
+}
+
 void redis_servers_start(struct redis_server *servers, size_t n)
 {
         for (size_t i = 0; i < n; i++)
                 start_server(&servers[i]);
-        for (size_t i = 0; i < n; i++) {
-                int tries = 0;
-
-                while (!answers(&servers[i])) {
-                        if (++tries > TRIES || waitpid(servers[i].pid, NULL, WNOHANG) != 0)
-                                bench_die("redis-server does not start: is it installed?");
-                        crew_sleep_ns(TRY_NS);
-                }
-        }
+        for (size_t i = 0; i < n; i++)
+                wait_for_answer(&servers[i]);
 }
 
 void redis_servers_stop(struct redis_server *servers, size_t n)

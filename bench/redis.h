@@ -22,7 +22,8 @@ struct redis_server {
         char unix_url[300];
 };
 
-/* Starts n of them and waits until they answer. They end with redis_servers_stop, and if we die. */
+/* Starts n of them and waits until they answer; skips the row if there is no redis-server. They end with
+ * redis_servers_stop, and if we die. */
 void redis_servers_start(struct redis_server *servers, size_t n);
 void redis_servers_stop(struct redis_server *servers, size_t n);
 

@@ -9,8 +9,7 @@ static void part(int cores)
 {
         struct server server;
 
-        if (!server_start(&server, "postgres"))
-                return;
+        server_start(&server, "postgres");
         polite_compare(&server, "PostgreSQL", bare_pg_turns, "pgbench", cores, ">= 0.8");
         server_stop(&server);
 }

@@ -16,9 +16,9 @@ struct server {
         pid_t keeper;
 };
 
-/* name is one that tests/servers knows. Waits until it answers. False, with a remark, if it is not installed. It ends with
+/* name is one that tests/servers knows. Waits until it answers; skips the row if it is not installed. It ends with
  * server_stop, and if we die. */
-bool server_start(struct server *server, const char *name);
+void server_start(struct server *server, const char *name);
 void server_stop(struct server *server);
 
 /* What the server answers to request on a connection of its own, until it closes that; copied. False if there is no answer
