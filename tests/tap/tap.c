@@ -301,10 +301,20 @@ static bool wait_until(pid_t child, int64_t deadline)
         return true;
 }
 
+/* Limits are for what hangs. Beside many others everything takes longer: TAP_PATIENCE multiplies them. */
+static int limit_of(const struct tap_test *test)
+{
+        const char *patience = getenv("TAP_PATIENCE");
+        int times = patience ? atoi(patience) : 1;
+        int seconds = test->seconds ? test->seconds : DEFAULT_SECONDS;
+
+        return tap.seconds ? tap.seconds : seconds * (times > 0 ? times : 1);
+}
+
 /* True if it ended well; else text says how it ended. */
 static bool run_in_child(struct tap_test *test, char *text, size_t size)
 {
-        int seconds = tap.seconds ? tap.seconds : test->seconds ? test->seconds : DEFAULT_SECONDS;
+        int seconds = limit_of(test);
         pid_t parent = getpid();
         pid_t child;
         bool in_time;
@@ -363,9 +373,13 @@ static bool run_one(struct tap_test *test, unsigned number)
 
 /* ---- the program ---- */
 
-/* No names: all. A name may end in '*'. */
+/* No names: all. A name may end in '*'. TAP_CASE names the only one, however the program is started. */
 static bool is_selected(const struct tap_test *test, char **names, int count)
 {
+        const char *only = getenv("TAP_CASE");
+
+        if (only && *only && strcmp(only, test->name) != 0)
+                return false;
         for (int i = 0; i < count; i++) {
                 size_t length = strlen(names[i]);
 

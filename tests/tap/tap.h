@@ -15,7 +15,8 @@
  *
  *     program [--list] [--no-fork] [--timeout SECONDS] [--repeat N] [NAME | PREFIX*]...
  *
- * --no-fork for debuggers and sanitizers: everything in one process, no time limit. */
+ * --no-fork for debuggers and sanitizers: everything in one process, no time limit.
+ * In the environment, for tests/run: TAP_CASE is the only test to run, TAP_PATIENCE multiplies the time limits. */
 #ifndef TAP_H
 #define TAP_H
 
