@@ -84,7 +84,8 @@ const char *fresh_place(void)
                         used += (size_t)snprintf(out, room, "%s", tap_directory());
                         p += 5;
                 } else if (!strncmp(p, "{n}", 3)) {
-                        used += (size_t)snprintf(out, room, "%ld-%u", (long)getpid(), number);
+                        used += (size_t)snprintf(out, room, "%ld-%u-%llx", (long)getpid(), number,
+                                                 (unsigned long long)now_ms()); /* process ids are used again */
                         p += 3;
                 } else {
                         *out = *p++;
