@@ -3,6 +3,7 @@
 #   make            build/pawl, build/libpawl.so, build/libpawl.a and the modules; says which engines there are
 #   make run        builds, and shows the main job in the terminal
 #   make test       every test, with gcc, clang and sanitizers; ends with "N passed, M failed"
+#   make check      the plain build, every engine, every promise once: a few minutes; ONLY=redis selects by a word
 #   make bench      figures against their floor and their peers; ROWS=1,2,17 selects rows of the table
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make check-style  layout, layers, symbols, headers
@@ -13,6 +14,7 @@ BUILD = build
 PREFIX = /usr/local
 SECONDS = 60
 ROWS =
+ONLY =
 MAKEFLAGS += --no-print-directory
 
 all: build
@@ -30,9 +32,13 @@ test:
 	@.ci/packages build test
 	@tests/run
 
-check-style: build
+check:
 	@.ci/packages build test
-	@tests/run --only style
+	@tests/run --check $(if $(ONLY),--only '$(ONLY)')
+
+check-style:
+	@.ci/packages build test
+	@tests/run --suite style
 
 bench:
 	@.ci/packages build bench
@@ -55,4 +61,4 @@ install: build
 clean:
 	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
 
-.PHONY: all build run test check-style bench fuzz models install clean
+.PHONY: all build run test check check-style bench fuzz models install clean

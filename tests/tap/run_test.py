@@ -1,80 +1,129 @@
 #!/usr/bin/env python3
-"""run_test.py - tests/run counts what TAP says: a failure that is not counted would be a lie in the last line."""
+"""run_test.py - tests/run counts what TAP says, retries what it may, and names what is flaky: a failure that is not counted would
+be a lie in the last line. The programs here are small shell scripts in a scratch directory."""
 import importlib.machinery
 import importlib.util
-import json
+import io
 import os
 import sys
 import tempfile
 
-RUN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run")
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-loader = importlib.machinery.SourceFileLoader("run", RUN)
+loader = importlib.machinery.SourceFileLoader("run", os.path.join(TESTS, "run"))
 run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
 loader.exec_module(run)
-number = 0
+from runner import plan, programs, result, schedule, screen  # noqa: E402
+
+number = failed = 0
 
 
 def is_(sentence, actual, expected):
-    global number
+    global number, failed
     number += 1
+    failed += actual != expected
     print("%s %d - %s" % ("ok" if actual == expected else "not ok", number, sentence))
     if actual != expected:
         print("# actual: %r\n# expected: %r" % (actual, expected))
 
 
-def read(stdout, result, suite="unit"):
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as log:
-        log.write(json.dumps({"name": "pawl:%s / x" % suite, "stdout": stdout, "result": result}) + "\n")
-        log.flush()
-        shown, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")
-        try:
-            return run.read_log("gcc", log.name)
-        finally:
-            sys.stdout.close()
-            sys.stdout = shown
+def counted(stdout, ending=None, ci=False):
+    """(passed, failed, skipped) of one program that wrote this."""
+    result.CI = ci
+    seen = result.read_output(stdout, ending)
+    result.CI = False
+    return seen.passed, len(seen.failures), len(seen.skips)
 
 
-def counted(stdout, result="OK", ci=False):
-    """What the runner makes of one program that wrote this."""
-    run.CI = ci
-    return read(stdout, result)["unit", "x"][0].line()
-
-
-def tried(first, second, suite="contract"):
-    """What it makes of one that wrote this, and that when it was run alone."""
-    again = read(second, "OK", suite)
-    return run.settle(read(first, "ERROR", suite), again.get).line()
-
-
+BAD_END = "exited with status 1"
 TWO = "TAP version 13\n1..2\n"
+ONE_SKIP = "TAP version 13\n1..1\nok 1 - a # SKIP %s\n"
 print("TAP version 13")
-is_("what passed is counted", counted(TWO + "ok 1 - a\nok 2 - b\n"), "2 passed, 0 failed")
-is_("what failed is counted", counted(TWO + "ok 1 - a\nnot ok 2 - b\n", "ERROR"), "1 passed, 1 failed")
-is_("what failed is counted even if the program says it is well", counted(TWO + "ok 1 - a\nnot ok 2 - b\n"),
-    "1 passed, 1 failed")
-is_("what was skipped is counted apart", counted(TWO + "ok 1 - a\nok 2 - b # SKIP no moon\n"),
-    "1 passed, 0 failed, 1 skipped")
-is_("a plan at the end is a plan", counted("TAP version 13\nok 1 - a\n1..1\n"), "1 passed, 0 failed")
-is_("a program that ended early has failed", counted(TWO + "ok 1 - a\n"), "1 passed, 1 failed")
-is_("one without a plan has failed", counted("TAP version 13\nok 1 - a\n"), "1 passed, 1 failed")
-is_("one that gave up has failed", counted("TAP version 13\n1..1\nok 1 - a\nBail out! no\n"), "1 passed, 1 failed")
-is_("one that ended badly after all its tests has failed", counted(TWO + "ok 1 - a\nok 2 - b\n", "ERROR"),
-    "2 passed, 1 failed")
-is_("one that took too long has failed", counted("", "TIMEOUT"), "0 passed, 1 failed")
-is_("one without TAP counts as one", counted("hello\n"), "1 passed, 0 failed")
-is_("what is missing is skipped at home", counted("TAP version 13\n1..1\nok 1 - a # SKIP missing: redis\n"),
-    "0 passed, 0 failed, 1 skipped")
-is_("and fails where CI=true", counted("TAP version 13\n1..1\nok 1 - a # SKIP missing: redis\n", ci=True),
-    "0 passed, 1 failed")
-is_("another skip does not", counted("TAP version 13\n1..1\nok 1 - a # SKIP not root\n", ci=True),
-    "0 passed, 0 failed, 1 skipped")
-is_("diagnostics count for nothing", counted("TAP version 13\n1..1\n# not ok 1 - x\nok 1 - a\n# ok 2\n"),
-    "1 passed, 0 failed")
-BAD, GOOD = "1..1\nnot ok 1 - it_comes_in_time\n", "1..1\nok 1 - it_comes_in_time\n"
-is_("what holds at the second try is counted, and named", tried(BAD, GOOD), "1 passed, 0 failed, 1 unsteady")
-is_("what fails twice has failed", tried(BAD, BAD), "0 passed, 1 failed")
-is_("not every suite has a second try", tried(BAD, GOOD, "chaos"), "0 passed, 1 failed")
-is_("nor has a token that went back", tried("1..1\nnot ok 1 - tokens_only_grow\n", GOOD), "0 passed, 1 failed")
-is_("nor what a sanitizer saw", tried("1..1\nok 1 - a\n==1==ERROR: AddressSanitizer: x\n", GOOD), "1 passed, 1 failed")
+is_("what passed is counted", counted(TWO + "ok 1 - a\nok 2 - b\n"), (2, 0, 0))
+is_("what failed is counted", counted(TWO + "ok 1 - a\nnot ok 2 - b\n", BAD_END), (1, 1, 0))
+is_("what failed is counted even if the program exits with 0", counted(TWO + "ok 1 - a\nnot ok 2 - b\n"), (1, 1, 0))
+is_("what was skipped is counted separately", counted(TWO + "ok 1 - a\nok 2 - b # SKIP no moon\n"), (1, 0, 1))
+is_("a plan at the end is a plan", counted("TAP version 13\nok 1 - a\n1..1\n"), (1, 0, 0))
+is_("a program that ended early has failed", counted(TWO + "ok 1 - a\n"), (1, 1, 0))
+is_("one without a plan has failed", counted("TAP version 13\nok 1 - a\n"), (1, 1, 0))
+is_("one that gave up has failed", counted("TAP version 13\n1..1\nok 1 - a\nBail out! no\n"), (1, 1, 0))
+is_("one that ended badly after all its tests has failed", counted(TWO + "ok 1 - a\nok 2 - b\n", BAD_END), (2, 1, 0))
+is_("one that took too long has failed", counted("", "did not end within 5 s"), (0, 1, 0))
+is_("one without TAP counts as one", counted("hello\n"), (1, 0, 0))
+is_("what is missing is skipped by default", counted(ONE_SKIP % "missing: redis"), (0, 0, 1))
+is_("and fails where CI=true", counted(ONE_SKIP % "missing: redis", ci=True), (0, 1, 0))
+is_("another skip does not", counted(ONE_SKIP % "not root", ci=True), (0, 0, 1))
+is_("diagnostics count for nothing", counted("TAP version 13\n1..1\n# not ok 1 - x\nok 1 - a\n# ok 2\n"), (1, 0, 0))
+
+# ---- whole runs --------------------------------------------------------------------------------------------------------------
+
+
+class Scripts:
+    """Stands for a build: programs that are shell scripts. $tries is a file that lasts from one try to the next."""
+
+    def __init__(self, scripts):
+        self.scripts = scripts
+
+    def queue(self, display, directory):
+        queue = programs.Queue([], lambda program: True, programs.Times(os.path.join(directory, "times")), display)
+        for name, (suite, script, timeout) in self.scripts.items():
+            test = {"suite": ["pawl:" + suite], "name": name, "workdir": directory, "cmd": ["sh", "-c", script],
+                    "env": {"tries": os.path.join(directory, name)}, "timeout": timeout, "is_parallel": name != "alone", "priority": 0}
+            queue.all.append(programs.Program("gcc", test, directory))
+        queue.waiting = sorted(queue.all, key=queue.order)
+        return queue
+
+
+def whole_run(scripts, patience=1):
+    """(the last line, what was shown) of a run of these."""
+    shown = io.StringIO()
+    with tempfile.TemporaryDirectory() as directory:
+        display = screen.Screen(shown)
+        queue = display.queue = Scripts(scripts).queue(display, directory)
+        run.PATIENCE = patience
+        def environment(program):
+            return dict(os.environ, **program.extra)
+        schedule.Scheduler(queue, display, environment, patience).run()
+        flaky = run.retry_alone(queue, display, environment)
+        before, sys.stdout = sys.stdout, shown
+        try:
+            run.finish(queue, flaky, {"gcc": plan.VARIANTS["gcc"]}, False, 0)
+        finally:
+            sys.stdout = before
+    return shown.getvalue().strip().splitlines()[-1], shown.getvalue()
+
+
+def once_bad(sentence, more=""):
+    """Fails at the first try and passes at the second."""
+    return 'echo 1..1; [ -e "$tries" ] && { echo "ok 1 - %s"; exit; }; >"$tries"; echo "not ok 1 - %s"; %s exit 1' % (
+        sentence, sentence, more)
+
+
+GOOD = 'echo 1..1; echo "ok 1 - it works"'
+is_("programs that pass are added up", whole_run({"a": ("unit", GOOD, 5), "b": ("unit", GOOD, 5), "alone": ("chaos", GOOD, 5)})[0],
+    "3 passed, 0 failed, 0 flaky")
+line, text = whole_run({"a": ("contract", once_bad("it_comes_in_time"), 5)})
+is_("what passes only when retried alone is reported as flaky", line, "1 passed, 0 failed, 1 flaky")
+is_("and by name", "flaky: gcc: contract: a: it_comes_in_time" in text, True)
+is_("a failure is shown at once, with the command that repeats it",
+    "to repeat it: tests/run --variant gcc --suite contract --case 'it_comes_in_time' '^a$'" in text, True)
+is_("what fails twice has failed", whole_run({"a": ("contract", "echo 1..1; echo not ok 1 - x; exit 1", 5)})[0],
+    "0 passed, 1 failed, 0 flaky")
+is_("not every suite is retried", whole_run({"a": ("chaos", once_bad("it_comes_in_time"), 5)})[0], "0 passed, 1 failed, 0 flaky")
+is_("nor is a token that went back", whole_run({"a": ("contract", once_bad("tokens_only_grow"), 5)})[0],
+    "0 passed, 1 failed, 0 flaky")
+is_("nor what a sanitizer reports",
+    whole_run({"a": ("contract", once_bad("x", "echo ==1==ERROR: AddressSanitizer: x;"), 5)})[0], "0 passed, 1 failed, 0 flaky")
+line, text = whole_run({"a": ("chaos", "sleep 100", 1)})
+is_("a program that hangs is ended", line, "0 passed, 1 failed, 0 flaky")
+is_("and the reason is given", "did not end within 1 s" in text, True)
+
+# ---- the plan ----------------------------------------------------------------------------------------------------------------
+
+gap = programs.Queue([], None, programs.Times(""), None)
+gap.everything = {("unit", "x"), ("contract", "contract redis caller")}
+is_("a program that no variant runs is found", run.never_run(gap, {"gcc": plan.VARIANTS["gcc"]}),
+    ["contract: contract redis caller"])
+is_("each has one", run.never_run(gap, plan.VARIANTS), [])
 print("1..%d" % number)
+sys.exit(1 if failed else 0)

@@ -1,0 +1,98 @@
+"""plan.py - which program runs in which variant, and what a suite may cost.
+
+A variant is a build directory of its own. Every program runs in at least one variant; tests/run refuses to start otherwise. What a
+variant leaves out stands here with the reason why nothing is lost; `tests/run --left-out` prints the list."""
+import re
+
+
+class Variant:
+    """One build: its directory, compiler and options of meson setup, its suites (None: all), and what it leaves out."""
+
+    def __init__(self, directory, compiler, options=(), suites=None, left_out=()):
+        self.directory = directory
+        self.compiler = compiler
+        self.options = list(options)
+        self.suites = suites
+        self.left_out = [(re.compile(pattern), why) for pattern, why in left_out]
+
+    def why_not(self, suite, name):
+        """Why this variant does not run a program; None if it does."""
+        if self.suites and suite not in self.suites:
+            return "suite " + suite
+        for pattern, why in self.left_out:
+            if pattern.search(name):
+                return why
+        return None
+
+
+# A sanitizer costs two to ten times the CPU. It sees code, not servers: each line of an engine runs under ASan and under TSan
+# through one drive and one kind of connection.
+SMALLER = ("-Dbench=false", "-Dexamples=false")
+
+OTHER_DRIVE = "the other drive of the same engine; each drive runs under one sanitizer at least"
+OTHER_WAY = "another way to the same server: what differs is the connection, which test_net and test_net_tls run here"
+SERVERS_FAIL = "a server fails and the client answers; the lines behind it run here in the contract and in alloc"
+PLAIN_HAS_IT = "checks what other programs and servers do, not our memory; runs in gcc"
+RECIPES_ABOVE = "recipes call public functions only and are the same code on every store; local and redis run here"
+
+VARIANTS = {
+    "gcc": Variant("build", "gcc", left_out=(
+        (r"^contract (redis|redlock|zookeeper|etcd|postgres|postgres advisory) caller$",
+         "the other drive; runs in asan (tsan for etcd)"),
+        (r"^contract (zookeeper|etcd) thread$", "runs in tsan (zookeeper) and asan (etcd); three servers run here"),
+        (r"^alloc zookeeper$", "runs in asan"),
+        (r"^(?!contract )\w+ redis caller$", "the other drive; runs in tsan"),
+    )),
+    "asan": Variant("build-asan", "gcc", ("-Db_sanitize=address,undefined", *SMALLER),
+                    ("unit", "engine", "contract", "recipe", "alloc", "fuzz", "cli", "guard"), (
+        (r"^contract (local caller|trace.*thread|(redis|redlock|zookeeper|postgres|postgres advisory) thread|etcd caller)$",
+         OTHER_DRIVE),
+        (r"^contract \w+ (tls|password|unix|cut|three|auth|role) ", OTHER_WAY),
+        (r"^redis waiting$|^(zookeeper|etcd) (ensemble|cut|command)$", SERVERS_FAIL),
+        (r"^postgres (failover|pooler|cut|command|doctor|functions|input)$", SERVERS_FAIL),
+        (r"^updates|^guard postgres races$|^cli (guard (redis|postgres|http)|fencing)$", PLAIN_HAS_IT),
+        (r"^guard redis (tls|password|unix|cut|every_byte|alloc)$|^guard sqlite wal$|^guard http (tls|python|file)$", OTHER_WAY),
+        (r"^(?!contract )\w+ redis caller$", "the other drive; runs in tsan"),
+        (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
+    )),
+    "tsan": Variant("build-tsan", "gcc", ("-Db_sanitize=thread", *SMALLER),
+                    ("unit", "engine", "contract", "recipe", "guard"), (
+        (r"^contract (local caller|trace.*caller|(redis|redlock|zookeeper|postgres|postgres advisory) caller|etcd thread)$",
+         OTHER_DRIVE),
+        (r"^contract \w+ (tls|password|unix|cut|three|auth|role) ", OTHER_WAY),
+        (r"^redis (waiting|cut|command)$|^(zookeeper|etcd|postgres) ", SERVERS_FAIL),
+        (r"^updates|^sqlite|^guard (?!(mem|file|sqlite|redis|postgres|http mem)$)", PLAIN_HAS_IT),
+        (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
+    )),
+    "clang": Variant("build-clang", "clang", ("-Dbuiltin_trace=true",), ("unit", "engine", "contract"), (
+        (r"^contract (trace|local caller|red|zookeeper|etcd|postgres)", "clang's warnings and code are the aim; local runs here"),
+        (r"^redis (tokens|faults|waiting|cut|command)$|^(redlock|zookeeper|etcd|postgres) ", PLAIN_HAS_IT),
+    )),
+}
+
+# `make check`: the plain build, every engine, every promise once.
+CHECK = Variant("build", "gcc", left_out=(
+    (r"^contract (\S+) caller$|^contract postgres advisory caller$|^(?!contract )\w+ \w+ caller$", "the other drive"),
+))
+
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:die_after_fork=0",
+    "LC_ALL": "C.UTF-8",
+}
+
+# CPU seconds of all variants together, as measured on two cores; what is above is marked in the table at the end.
+BUDGET = {}
+
+# A failed program of these suites is retried once, alone. Not those that look for two holders or a token that went back.
+RETRIED = {"unit", "engine", "contract", "recipe", "guard", "cli", "interop", "servers", "install", "examples", "bench"}
+FLAKY_MAX = 3
+# What is never retried, whatever the suite.
+GRAVE = re.compile(r"^not ok.*(token|twice|never|at_most|keeps_everyone_out|alone|exclu|one_by_one|stale|update)"
+                   r"|violation|Sanitizer:|runtime error:|Assertion", re.I | re.M)
+
+
+def average_cpu(suite, variant):
+    """What one program of a suite needs, for a first run: a guess."""
+    return {"alloc": 20.0, "contract": 15.0}.get(suite, 3.0) * (2.0 if variant in ("asan", "tsan") else 1.0)
