@@ -33,6 +33,8 @@ struct progress {
         const char *_Atomic last_file;
         const char *_Atomic last_text;
         atomic_int last_line;
+        atomic_bool is_checking; /* its expression is being evaluated */
+        _Atomic int64_t last_ms; /* when it began or, if it is done, ended */
         char directory[TEXT_MAX];
 };
 
@@ -64,7 +66,7 @@ const char *tap_name(void)
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
-        char line[2048];
+        char line[4096];
         va_list list;
         int length;
 
@@ -97,6 +99,14 @@ static void diagnose(const char *text)
 
 /* ---- checks ---- */
 
+static int64_t now_ms(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
 static const char *short_file(const char *file)
 {
         const char *tests = strstr(file, "tests/");
@@ -104,84 +114,138 @@ static const char *short_file(const char *file)
         return tests ? tests : file;
 }
 
-bool tap_check(bool passed, const char *file, int line, const char *text)
+void tap_begin(const char *file, int line, const char *text)
 {
         struct progress *progress = tap.progress;
 
-        atomic_fetch_add(&progress->checks, 1);
         atomic_store_explicit(&progress->last_file, file, memory_order_relaxed);
         atomic_store_explicit(&progress->last_line, line, memory_order_relaxed);
         atomic_store_explicit(&progress->last_text, text, memory_order_relaxed);
+        atomic_store_explicit(&progress->last_ms, now_ms(), memory_order_relaxed);
+        atomic_store_explicit(&progress->is_checking, true, memory_order_relaxed);
+}
+
+/* One write for the whole failure, so that those of several threads do not mix. expected and actual may be NULL. */
+static bool check(bool passed, const char *expected, const char *actual, const char *file, int line, const char *text)
+{
+        struct progress *progress = tap.progress;
+
+        tap_begin(file, line, text); /* once more: the expression may have had checks of its own */
+        atomic_store_explicit(&progress->is_checking, false, memory_order_relaxed);
+        atomic_fetch_add(&progress->checks, 1);
         if (passed)
                 return true;
         atomic_fetch_add(&progress->failures, 1);
-        say("# %s:%d: in %s: failed: %s\n", short_file(file), line, tap_name(), text);
+        if (expected)
+                say("# %s:%d: in %s: failed: %s\n#   expected: %s\n#   actual:   %s\n", short_file(file), line,
+                    tap_name(), text, expected, actual);
+        else
+                say("# %s:%d: in %s: failed: %s\n", short_file(file), line, tap_name(), text);
         return false;
+}
+
+bool tap_check(bool passed, const char *file, int line, const char *text)
+{
+        return check(passed, NULL, NULL, file, line, text);
+}
+
+bool tap_check_shown(bool passed, const char *expected, const char *actual, const char *file, int line,
+                     const char *text)
+{
+        return check(passed, expected, actual, file, line, text);
 }
 
 bool tap_check_int(intmax_t actual, intmax_t expected, const char *file, int line, const char *text)
 {
-        if (tap_check(actual == expected, file, line, text))
-                return true;
-        say("#   actual: %" PRIdMAX ", expected: %" PRIdMAX "\n", actual, expected);
-        return false;
+        return tap_check_compare(actual == expected, actual, "", expected, file, line, text);
+}
+
+/* relation: "" where equality is meant */
+bool tap_check_compare(bool passed, intmax_t actual, const char *relation, intmax_t expected, const char *file,
+                       int line, const char *text)
+{
+        char shown[2][64];
+
+        if (passed)
+                return tap_check(true, file, line, text);
+        snprintf(shown[0], sizeof(shown[0]), "%s%s%" PRIdMAX, relation, *relation ? " " : "", expected);
+        snprintf(shown[1], sizeof(shown[1]), "%" PRIdMAX, actual);
+        return check(false, shown[0], shown[1], file, line, text);
 }
 
 bool tap_check_uint(uintmax_t actual, uintmax_t expected, const char *file, int line, const char *text)
 {
-        if (tap_check(actual == expected, file, line, text))
-                return true;
-        say("#   actual: %" PRIuMAX ", expected: %" PRIuMAX "\n", actual, expected);
-        return false;
+        char shown[2][64];
+
+        snprintf(shown[0], sizeof(shown[0]), "%" PRIuMAX, expected);
+        snprintf(shown[1], sizeof(shown[1]), "%" PRIuMAX, actual);
+        return check(actual == expected, shown[0], shown[1], file, line, text);
 }
 
-static void say_text(const char *what, const char *text)
+enum { QUOTED_MAX = 1024 };
+
+/* In quotes, on one line. */
+static const char *quote(const char *text, char *line)
 {
-        char line[1024];
         size_t at = 0;
 
-        for (const char *c = text ? text : ""; *c && at < sizeof(line) - 5; c++) {
+        if (!text)
+                return "NULL";
+        line[at++] = '"';
+        for (const char *c = text; *c && at < QUOTED_MAX - 6; c++) {
                 if (*c >= ' ' && *c < 127)
                         line[at++] = *c;
                 else
                         at += (size_t)snprintf(line + at, 5, "\\x%02x", (unsigned char)*c);
         }
+        line[at++] = '"';
         line[at] = '\0';
-        say("#   %s: %s%s%s\n", what, text ? "\"" : "", text ? line : "NULL", text ? "\"" : "");
+        return line;
 }
 
 bool tap_check_str(const char *actual, const char *expected, const char *file, int line, const char *text)
 {
         bool same = actual == expected || (actual && expected && strcmp(actual, expected) == 0);
+        char quoted[2][QUOTED_MAX];
 
-        if (tap_check(same, file, line, text))
-                return true;
-        say_text("actual", actual);
-        say_text("expected", expected);
-        return false;
+        if (same)
+                return tap_check(true, file, line, text);
+        return check(false, quote(expected, quoted[0]), quote(actual, quoted[1]), file, line, text);
+}
+
+bool tap_check_null(const void *actual, const char *file, int line, const char *text)
+{
+        char shown[64];
+
+        snprintf(shown, sizeof(shown), "%p", actual);
+        return check(!actual, "NULL", shown, file, line, text);
 }
 
 bool tap_check_mem(const void *actual, const void *expected, size_t size, const char *file, int line, const char *text)
 {
         const unsigned char *a = actual;
         const unsigned char *e = expected;
+        char shown[2][96];
         size_t at = 0;
 
         while (at < size && a[at] == e[at])
                 at++;
-        if (tap_check(at == size, file, line, text))
-                return true;
-        say("#   byte %zu of %zu: actual: 0x%02x, expected: 0x%02x\n", at, size, a[at], e[at]);
-        return false;
+        if (at == size)
+                return tap_check(true, file, line, text);
+        snprintf(shown[0], sizeof(shown[0]), "0x%02x as byte %zu of %zu, counted from 0", e[at], at, size);
+        snprintf(shown[1], sizeof(shown[1]), "0x%02x", a[at]);
+        return check(false, shown[0], shown[1], file, line, text);
 }
 
 bool tap_check_has(const char *haystack, const char *needle, const char *file, int line, const char *text)
 {
-        if (tap_check(haystack && strstr(haystack, needle), file, line, text))
-                return true;
-        say_text("actual", haystack);
-        say_text("expected to contain", needle);
-        return false;
+        char quoted[2][QUOTED_MAX];
+        char expected[QUOTED_MAX + 32];
+
+        if (haystack && strstr(haystack, needle))
+                return tap_check(true, file, line, text);
+        snprintf(expected, sizeof(expected), "text that contains %s", quote(needle, quoted[0]));
+        return check(false, expected, quote(haystack, quoted[1]), file, line, text);
 }
 
 _Noreturn void tap_end(void)
@@ -252,14 +316,6 @@ static void remove_directory(void)
 }
 
 /* ---- running one test ---- */
-
-static int64_t now_ms(void)
-{
-        struct timespec ts;
-
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
 
 static void run_here(struct tap_test *test)
 {
@@ -333,20 +389,36 @@ static bool run_in_child(struct tap_test *test, char *text, size_t size)
         kill(-child, SIGKILL);
         waitpid(child, &status, 0);
         if (!in_time)
-                snprintf(text, size, "not done in %d s", seconds);
+                snprintf(text, size, "stopped at its time limit of %d s", seconds);
         else if (WIFSIGNALED(status))
                 snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
         else if (WEXITSTATUS(status) != 0)
-                snprintf(text, size, "exited with %d", WEXITSTATUS(status));
+                snprintf(text, size, "exited with status %d", WEXITSTATUS(status));
         else
                 return true;
         return false;
+}
+
+/* How a test ended that did not return, and what it was doing. */
+static void say_where(const struct tap_test *test, const char *how, int64_t after_ms)
+{
+        struct progress *progress = tap.progress;
+        int64_t ago_ms = now_ms() - atomic_load(&progress->last_ms);
+
+        say("# %s: %s, %.1f s after it began\n", test->name, how, (double)after_ms / 1000);
+        if (!progress->last_file)
+                say("#   it had not begun any check\n");
+        else
+                say("#   %s %.1f s earlier: %s:%d: %s\n",
+                    progress->is_checking ? "it was still in the check it began" : "its last check was complete",
+                    (double)ago_ms / 1000, short_file(progress->last_file), progress->last_line, progress->last_text);
 }
 
 /* Returns whether it passed (or was skipped), and says so. */
 static bool run_one(struct tap_test *test, unsigned number)
 {
         struct progress *progress = tap.progress;
+        int64_t began = now_ms();
         char text[128] = "";
         bool passed = true;
 
@@ -357,11 +429,8 @@ static bool run_one(struct tap_test *test, unsigned number)
         else
                 run_here(test);
         remove_directory();
-        if (*text && progress->last_file)
-                say("# %s: %s; the last check was: %s:%d: %s\n", test->name, text, short_file(progress->last_file),
-                    progress->last_line, progress->last_text);
-        else if (*text)
-                say("# %s: %s, before any check\n", test->name, text);
+        if (*text)
+                say_where(test, text, now_ms() - began);
         if (atomic_load(&progress->failures))
                 passed = false;
         if (passed && atomic_load(&progress->skipped))

@@ -44,28 +44,56 @@ void tap_register(struct tap_test *test);
         }                                                                                                              \
         static void name(void)
 
-/* Each gives true if the check passed: if (!CHECK(...)) return; */
-#define CHECK(condition) tap_check((condition), __FILE__, __LINE__, #condition)
-#define CHECK_INT(actual, expected) tap_check_int((intmax_t)(actual), (intmax_t)(expected), __FILE__, __LINE__, #actual)
+/* Each gives true if the check passed: if (!CHECK(...)) return; One that failed prints what was expected and what there
+ * was, so use the one that knows both. The expression is noted before it is evaluated: a test that hangs in it says so. */
+#define CHECK(condition) tap_check((TAP_AT(#condition), (condition)), __FILE__, __LINE__, #condition)
+#define CHECK_INT(actual, expected)                                                                                    \
+        tap_check_int((TAP_AT(#actual), (intmax_t)(actual)), (intmax_t)(expected), __FILE__, __LINE__, #actual)
 #define CHECK_UINT(actual, expected)                                                                                   \
-        tap_check_uint((uintmax_t)(actual), (uintmax_t)(expected), __FILE__, __LINE__, #actual)
-#define CHECK_STR(actual, expected) tap_check_str((actual), (expected), __FILE__, __LINE__, #actual)
-#define CHECK_MEM(actual, expected, size) tap_check_mem((actual), (expected), (size), __FILE__, __LINE__, #actual)
-#define CHECK_NULL(actual) tap_check((actual) == NULL, __FILE__, __LINE__, #actual " == NULL")
+        tap_check_uint((TAP_AT(#actual), (uintmax_t)(actual)), (uintmax_t)(expected), __FILE__, __LINE__, #actual)
+/* CHECK_COMPARE(pawl_token(lock), >, last): of numbers that fit into an intmax_t. */
+#define CHECK_COMPARE(actual, relation, expected)                                                                      \
+        __extension__({                                                                                                \
+                TAP_AT(#actual);                                                                                       \
+                intmax_t tap_actual_ = (intmax_t)(actual);                                                             \
+                intmax_t tap_expected_ = (intmax_t)(expected);                                                         \
+                tap_check_compare(tap_actual_ relation tap_expected_, tap_actual_, #relation, tap_expected_, __FILE__, \
+                                  __LINE__, #actual " " #relation " " #expected);                                      \
+        })
+#define CHECK_STR(actual, expected) tap_check_str((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual)
+#define CHECK_MEM(actual, expected, size)                                                                              \
+        tap_check_mem((TAP_AT(#actual), (actual)), (expected), (size), __FILE__, __LINE__, #actual)
+#define CHECK_NULL(actual) tap_check_null((TAP_AT(#actual), (actual)), __FILE__, __LINE__, #actual)
 /* haystack contains needle. */
-#define CHECK_HAS(haystack, needle) tap_check_has((haystack), (needle), __FILE__, __LINE__, #haystack)
+#define CHECK_HAS(haystack, needle)                                                                                    \
+        tap_check_has((TAP_AT(#haystack), (haystack)), (needle), __FILE__, __LINE__, #haystack)
 
-#define REQUIRE(condition) (CHECK(condition) ? (void)0 : tap_end())
-#define REQUIRE_INT(actual, expected) (CHECK_INT(actual, expected) ? (void)0 : tap_end())
-#define REQUIRE_STR(actual, expected) (CHECK_STR(actual, expected) ? (void)0 : tap_end())
+/* Not made of the above: what a macro's argument is called is lost on its way through another macro. */
+#define REQUIRE(condition)                                                                                             \
+        (tap_check((TAP_AT(#condition), (condition)), __FILE__, __LINE__, #condition) ? (void)0 : tap_end())
+#define REQUIRE_INT(actual, expected)                                                                                  \
+        (tap_check_int((TAP_AT(#actual), (intmax_t)(actual)), (intmax_t)(expected), __FILE__, __LINE__, #actual)       \
+                 ? (void)0                                                                                             \
+                 : tap_end())
+#define REQUIRE_STR(actual, expected)                                                                                  \
+        (tap_check_str((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual) ? (void)0 : tap_end())
+#define TAP_AT(text) tap_begin(__FILE__, __LINE__, text)
 
 /* Ends the test as skipped, with a reason (printf). "missing: ..." for a server or an engine that should be there. */
 #define SKIP(...) tap_skip(__VA_ARGS__)
-/* A line for whoever reads a failure (printf). */
+/* A diagnostic line (printf). */
 #define NOTE(...) tap_note(__VA_ARGS__)
 
+/* Notes what the test does now, for the report of one that crashes or hangs. The texts are literals. */
+void tap_begin(const char *file, int line, const char *text);
 bool tap_check(bool passed, const char *file, int line, const char *text);
+/* For checks of other types: what was expected and what there was, in words, shown if it did not pass. */
+bool tap_check_shown(bool passed, const char *expected, const char *actual, const char *file, int line,
+                     const char *text);
 bool tap_check_int(intmax_t actual, intmax_t expected, const char *file, int line, const char *text);
+bool tap_check_compare(bool passed, intmax_t actual, const char *relation, intmax_t expected, const char *file,
+                       int line, const char *text);
+bool tap_check_null(const void *actual, const char *file, int line, const char *text);
 bool tap_check_uint(uintmax_t actual, uintmax_t expected, const char *file, int line, const char *text);
 bool tap_check_str(const char *actual, const char *expected, const char *file, int line, const char *text);
 bool tap_check_mem(const void *actual, const void *expected, size_t size, const char *file, int line, const char *text);

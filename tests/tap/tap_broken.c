@@ -16,11 +16,20 @@ TEST(passes)
         CHECK_MEM("abc", "abd", 2);
         CHECK_HAS("haystack", "stack");
         CHECK_NULL(NULL);
+        CHECK_COMPARE(2, >=, 2);
 }
 
 TEST(fails_with_integers)
 {
         CHECK_INT(41, 42);
+        CHECK_COMPARE(41, >, 42);
+}
+
+TEST(fails_with_memory)
+{
+        CHECK_MEM("abc", "abd", 3);
+        CHECK_HAS("haystack", "needle");
+        CHECK_NULL("something");
 }
 
 TEST(fails_with_strings)
@@ -35,9 +44,10 @@ TEST(fails_and_goes_on)
         NOTE("reached");
 }
 
+#define ANSWER 42
 TEST(fails_and_ends)
 {
-        REQUIRE(1 == 2);
+        REQUIRE(ANSWER == 2);
         NOTE("not reached");
 }
 
@@ -50,6 +60,18 @@ TEST(crashes)
 
 TEST_WITHIN(1, hangs)
 {
+        pause();
+}
+
+TEST_WITHIN(1, hangs_in_a_check)
+{
+        CHECK(true);
+        CHECK_INT(pause(), 0);
+}
+
+TEST_WITHIN(1, hangs_after_a_check)
+{
+        CHECK(tap_name());
         pause();
 }
 

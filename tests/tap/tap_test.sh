@@ -6,25 +6,41 @@ broken=$1
 # says TEST PATTERN: running that test alone prints something like it.
 says() {
         capture "$broken" "$1"
-        like "$1: says ${2%%#*}" "$output" "*$2*"
+        like "$1: says $(printf '%s' "$2" | tr -d '#\n')" "$output" "*$2*"
 }
 
 says passes "ok 1 - passes"
 is "passes: exits 0" "$code" 0
 says fails_with_integers "not ok 1 - fails_with_integers"
 is "fails_with_integers: exits 1" "$code" 1
-says fails_with_integers "actual: 41, expected: 42"
+says fails_with_integers "#   expected: 42
+#   actual:   41"
+says fails_with_integers "failed: 41 > 42
+#   expected: > 42
+#   actual:   41"
 says fails_with_integers "tap_broken.c:"
-says fails_with_strings 'expected: "right"'
-says fails_with_strings 'actual: NULL'
+says fails_with_strings '#   expected: "right"
+#   actual:   "left"'
+says fails_with_strings '#   expected: "right"
+#   actual:   NULL'
+says fails_with_memory "expected: 0x64 as byte 2 of 3, counted from 0
+#   actual:   0x63"
+says fails_with_memory 'expected: text that contains "needle"
+#   actual:   "haystack"'
+says fails_with_memory "expected: NULL
+#   actual:   0x"
 says fails_and_goes_on "reached"
 says fails_and_goes_on "not ok 1"
 says fails_and_ends "not ok 1"
+like "fails_and_ends: shows the condition as it was written" "$output" "*failed: ANSWER == 2*"
 unlike "fails_and_ends: does not go on" "$output" "*not reached*"
 says crashes "killed by signal 11"
 says crashes "not ok 1 - crashes"
-says hangs "not done in 1 s"
-says exits "exited with 3"
+says hangs "stopped at its time limit of 1 s, 1.[0-9] s after it began
+#   it had not begun any check"
+says hangs_in_a_check "it was still in the check it began [0-9].[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: pause()"
+says hangs_after_a_check "its last check was complete [0-9].[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: tap_name()"
+says exits "exited with status 3"
 says skips "ok 1 - skips # SKIP there is no moon"
 says fails_in_a_child "not ok 1"
 says fails_on_a_thread "not ok 1"
@@ -39,10 +55,10 @@ gone() { ! kill -0 "$pid" 2>/dev/null; }
 eventually "leaves_a_process: which is ended" gone
 
 capture "$broken" 'fails_*'
-like "a prefix selects" "$output" "*1..6*"
+like "a prefix selects" "$output" "*1..7*"
 status 1 "an unknown name is a failure" "$broken" no_such_test
 status 2 "an unknown option is a usage error" "$broken" --nonsense
 capture "$broken" --no-fork passes fails_and_ends skips
 like "--no-fork runs all in one process" "$output" "*ok 1 - passes*not ok 2 - fails_and_ends*ok 3 - skips # SKIP*"
-is "--list lists them" "$("$broken" --list | grep -c .)" 13
+is "--list lists them" "$("$broken" --list | grep -c .)" 16
 done_testing
