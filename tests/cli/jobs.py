@@ -10,7 +10,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tap"))
-from tap import check, finish
+from tap import check, equal, finish
 
 PAWL = os.environ["PAWL"]
 PATIENCE = 20
@@ -191,8 +191,8 @@ def foreground(shell, place):
     time.sleep(0.2)
     check("^C reaches COMMAND, once", read(place + "/ints") == "int\n", read(place + "/ints"))
     open(place + "/end", "w").close()
-    check("and its status comes back", shell.do("wait") == 7)
-    check("the terminal belongs to pawl's group again", shell.do("owner") == job)
+    equal("and its status comes back", shell.do("wait"), 7)
+    equal("the terminal belongs to pawl's group again", shell.do("owner"), job)
 
 
 def interrupted(shell, place):
@@ -200,7 +200,7 @@ def interrupted(shell, place):
     await_text(place + "/pid")
     shell.type(b"\x03")
     check("^C that kills COMMAND ends pawl by the same signal", shell.do("wait") == "signal 2")
-    check("the lock is free", os.system("%s run -n x true" % PAWL) == 0)
+    equal("the lock is free", os.system("%s run -n x true" % PAWL), 0)
 
 
 def script(shell, place):
@@ -228,7 +228,7 @@ def stopped(shell, place):
     ticks = read(place + "/ticks")
     shell.do("foreground")
     check("fg continues it", await_text(place + "/ticks", ticks + "tick"))
-    check("in the foreground", shell.do("owner") == pid)
+    equal("in the foreground", shell.do("owner"), pid)
     shell.type(b"\x1a")
     check("^Z stops it again", shell.do("wait") == "stopped")
     ticks = read(place + "/ticks")
@@ -236,7 +236,7 @@ def stopped(shell, place):
     check("bg continues it", await_text(place + "/ticks", ticks + "tick"))
     check("in the background", shell.do("owner") != pid)
     open(place + "/end", "w").close()
-    check("its status comes back", shell.do("wait") == 7)
+    equal("its status comes back", shell.do("wait"), 7)
 
 
 def stopped_too_long(shell, place):
@@ -245,11 +245,11 @@ def stopped_too_long(shell, place):
     shell.type(b"\x1a")
     check("^Z stops a job with a short lease", shell.do("wait") == "stopped")
     ticks = read(place + "/ticks")
-    check("the lease ends, and another one gets the lock", os.system("%s run -w 20s x true" % PAWL) == 0)
+    equal("the lease ends, and another one gets the lock", os.system("%s run -w 20s x true" % PAWL), 0)
     shell.do("foreground")
-    check("fg of a job that lost its lock is 123", shell.do("wait") == 123)
-    check("its command never ran on", read(place + "/ticks") == ticks)
-    check("the terminal belongs to pawl's group again", shell.do("owner") == job)
+    equal("fg of a job that lost its lock is 123", shell.do("wait"), 123)
+    equal("its command never ran on", read(place + "/ticks"), ticks)
+    equal("the terminal belongs to pawl's group again", shell.do("owner"), job)
 
 
 def background(shell, place):
@@ -259,14 +259,14 @@ def background(shell, place):
     check("when it reads from the terminal the job stops", shell.do("wait") == "stopped")
     shell.do("foreground")
     shell.type(b"hello\n")
-    check("fg lets it read", shell.do("wait") == 0)
+    equal("fg lets it read", shell.do("wait"), 0)
     check("what was typed", read(place + "/line") == "hello\n")
 
 
 def piped(shell, place):
     job = shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place), True, place + "/output")
     await_text(place + "/ticks")
-    check("with its output elsewhere COMMAND does not take the terminal", shell.do("owner") == job)
+    equal("with its output elsewhere COMMAND does not take the terminal", shell.do("owner"), job)
     shell.type(b"\x03")
     await_text(place + "/ints")
     time.sleep(0.2)
@@ -275,13 +275,13 @@ def piped(shell, place):
     check("^Z still stops the job", shell.do("wait") == "stopped")
     shell.do("foreground")
     open(place + "/end", "w").close()
-    check("its status comes back", shell.do("wait") == 7)
+    equal("its status comes back", shell.do("wait"), 7)
     os.unlink(place + "/end")
     os.unlink(place + "/front")
     shell.do("start", [PAWL, "run", "--ttl", "60s", "x"] + command(place, "read"), True, place + "/output")
     await_text(place + "/front")
     shell.type(b"typed\n")
-    check("it gets the terminal when it reads from it", shell.do("wait") == 0)
+    equal("it gets the terminal when it reads from it", shell.do("wait"), 0)
     check("and reads what was typed", read(place + "/line") == "typed\n")
 
 
@@ -300,7 +300,7 @@ def nested(shell, place):
     time.sleep(0.2)
     check("^C reaches COMMAND, once", read(place + "/ints") == "int\n")
     open(place + "/end", "w").close()
-    check("its status comes back through both", shell.do("wait") == 7)
+    equal("its status comes back through both", shell.do("wait"), 7)
     shell.do("start", [PAWL, "run", "outer", PAWL, "run", "inner", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place],
              True, None)
     await_text(place + "/pid")
@@ -319,7 +319,7 @@ def waiting(shell, place):
     shell.do("foreground")
     os.kill(held, signal.SIGTERM)
     os.waitpid(held, 0)
-    check("which gets it when it goes on", shell.do("wait") == 0)
+    equal("which gets it when it goes on", shell.do("wait"), 0)
 
 
 def top(shell, place):
@@ -330,14 +330,14 @@ def top(shell, place):
         shell.do("owner")
     check("top shows what is held", b"looked/at" in shell.output, shell.output)
     shell.type(b"q")
-    check("q ends it", shell.do("wait") == 0)
+    equal("q ends it", shell.do("wait"), 0)
     shell.do("start", [PAWL, "top", "--count", "9", "--interval", "60s"], True, place + "/snapshots")
     check("what top writes to a file is there at once", await_text(place + "/snapshots", "looked/at"))
     shell.type(b"\x1a")
     check("^Z stops it there, too", shell.do("wait") == "stopped")
     shell.do("foreground")
     shell.type(b"\x03")
-    check("^C ends it", shell.do("wait") == 130)
+    equal("^C ends it", shell.do("wait"), 130)
 
 
 for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top):

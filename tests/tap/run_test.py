@@ -24,7 +24,7 @@ def is_(sentence, actual, expected):
     failed += actual != expected
     print("%s %d - %s" % ("ok" if actual == expected else "not ok", number, sentence))
     if actual != expected:
-        print("# actual: %r\n# expected: %r" % (actual, expected))
+        print("#   expected: %r\n#   actual:   %r" % (expected, actual))
 
 
 def counted(stdout, ending=None, ci=False):

@@ -1,23 +1,31 @@
 """tap.py - TAP for tests in Python that say one sentence after the other:
 
-    check("a lock is taken", code == 0, code)
+    equal("a lock is taken", code, 0)
+    check("the message names the lock", "orders" in text, text)
     ...
     finish()
 
-What stands behind the condition is shown if it does not hold."""
+A failed equal() shows what was expected and what there was; a failed check() shows the values after the condition, as they
+were."""
 import sys
 
 count = failed = 0
 
 
-def check(sentence, good, *notes):
+def check(sentence, good, *values):
     global count, failed
     count += 1
     failed += not good
     print("%sok %d - %s" % ("" if good else "not ", count, sentence))
-    for note in notes if not good else ():
-        print("# %r" % (note,))
+    for value in values if not good else ():
+        print("#   actual:   %r" % (value,))
     sys.stdout.flush()
+
+
+def equal(sentence, actual, expected):
+    check(sentence, actual == expected)
+    if actual != expected:
+        print("#   expected: %r\n#   actual:   %r" % (expected, actual), flush=True)
 
 
 def finish():

@@ -74,9 +74,17 @@ capture() {
         errors=$(cat "$scratch/.errors")
 }
 
+# tap_difference EXPECTED ACTUAL
+tap_difference() {
+        note "  expected: $1"
+        note "  actual:   $2"
+}
+
+# tap_show EXPECTED COMMAND...: the status that was expected, and what the command did.
 tap_show() {
+        tap_difference "$1" "status $code"
+        shift
         note "command: $*"
-        note "status: $code"
         [ -z "$output" ] || note "stdout: $output"
         [ -z "$errors" ] || note "stderr: $errors"
 }
@@ -85,14 +93,24 @@ ok() {
         tap_sentence=$1
         shift
         capture "$@"
-        if [ "$code" -eq 0 ]; then pass "$tap_sentence"; else fail "$tap_sentence"; tap_show "$@"; fi
+        if [ "$code" -eq 0 ]; then
+                pass "$tap_sentence"
+        else
+                fail "$tap_sentence"
+                tap_show "status 0" "$@"
+        fi
 }
 
 not_ok() {
         tap_sentence=$1
         shift
         capture "$@"
-        if [ "$code" -ne 0 ]; then pass "$tap_sentence"; else fail "$tap_sentence"; tap_show "$@"; fi
+        if [ "$code" -ne 0 ]; then
+                pass "$tap_sentence"
+        else
+                fail "$tap_sentence"
+                tap_show "a status other than 0" "$@"
+        fi
 }
 
 # status EXPECTED SENTENCE COMMAND...
@@ -104,8 +122,8 @@ status() {
         if [ "$code" -eq "$tap_expected" ]; then
                 pass "$tap_sentence"
         else
-                fail "$tap_sentence" "expected status: $tap_expected"
-                tap_show "$@"
+                fail "$tap_sentence"
+                tap_show "status $tap_expected" "$@"
         fi
 }
 
@@ -114,8 +132,8 @@ is() {
         if [ "$2" = "$3" ]; then
                 pass "$1"
         else
-                fail "$1" "actual:   $2"
-                note "expected: $3"
+                fail "$1"
+                tap_difference "$3" "$2"
         fi
 }
 
@@ -124,8 +142,8 @@ like() {
         case $2 in
         $3) pass "$1" ;;
         *)
-                fail "$1" "actual:   $2"
-                note "expected: $3"
+                fail "$1"
+                tap_difference "text that matches $3" "$2"
                 ;;
         esac
 }
@@ -133,8 +151,8 @@ like() {
 unlike() {
         case $2 in
         $3)
-                fail "$1" "actual:       $2"
-                note "not expected: $3"
+                fail "$1"
+                tap_difference "text that does not match $3" "$2"
                 ;;
         *) pass "$1" ;;
         esac
@@ -155,7 +173,7 @@ eventually() {
                 tap_tries=$((tap_tries + 1))
         done
         fail "$tap_sentence"
-        tap_show "$@"
+        tap_show "status 0 within 10 s" "$@"
 }
 
 done_testing() {

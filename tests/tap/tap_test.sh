@@ -61,4 +61,44 @@ status 2 "an unknown option is a usage error" "$broken" --nonsense
 capture "$broken" --no-fork passes fails_and_ends skips
 like "--no-fork runs all in one process" "$output" "*ok 1 - passes*not ok 2 - fails_and_ends*ok 3 - skips # SKIP*"
 is "--list lists them" "$("$broken" --list | grep -c .)" 16
+
+# shows WHAT PATTERN CHECK...: a shell test whose check fails prints something like it.
+shows() {
+        tap_what=$1
+        tap_pattern=$2
+        shift 2
+        capture sh -c '. "$TAP_SH"; "$@"; done_testing' sh "$@"
+        like "tap.sh: $tap_what" "$output" "*not ok 1 - a sentence
+$tap_pattern*"
+}
+
+shows "ok shows the status, the command and what it wrote" "#   expected: status 0
+#   actual:   status 2
+# command: sh -c echo no >&2; exit 2
+# stderr: no" ok "a sentence" sh -c "echo no >&2; exit 2"
+shows "not_ok" "#   expected: a status other than 0
+#   actual:   status 0" not_ok "a sentence" true
+shows "status" "#   expected: status 7
+#   actual:   status 0" status 7 "a sentence" true
+shows "is" "#   expected: right
+#   actual:   left" is "a sentence" left right
+shows "like" "#   expected: text that matches [*]right[*]
+#   actual:   left" like "a sentence" left "*right*"
+shows "unlike" "#   expected: text that does not match [*]ef[*]
+#   actual:   left" unlike "a sentence" left "*ef*"
+
+capture env PYTHONPATH="${TAP_SH%/*}" python3 -c '
+import tap
+tap.equal("equal numbers", 1, 1)
+tap.equal("other numbers", 1, 2)
+tap.check("a condition", False, "seen")
+tap.finish()'
+like "tap.py shows what was expected and what there was" "$output" "ok 1 - equal numbers
+not ok 2 - other numbers
+#   expected: 2
+#   actual:   1
+not ok 3 - a condition
+#   actual:   'seen'
+1..3"
+is "tap.py: exits 1" "$code" 1
 done_testing

@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(os.environ["SOURCE_DIR"])
 sys.path[:0] = [str(SOURCE / "tests/tap"), str(SOURCE / "tests/engine/redis")]
 import rig
 from rig import BUSY, CORRUPT, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
-from tap import check, finish
+from tap import check, equal, finish
 
 SCRIPTS = SOURCE / "src/engine/redis/scripts"
 PATIENCE = 40
@@ -83,15 +83,15 @@ class Peer(rig.Peer):
 def two_of_five_are_killed():
     with Nodes(5) as nodes:
         holder, other = Peer(nodes.url()), Peer(nodes.url())
-        check("a lock is taken on five nodes", holder.ask("acquire a 0 1500") == OK)
+        equal("a lock is taken on five nodes", holder.ask("acquire a 0 1500"), OK)
         nodes[0].kill()
         nodes[3].kill()
         time.sleep(4)
         check("with two nodes killed it is renewed", holder.ask("check") == OK and holder.ask("lost") == 0)
         code = other.ask("acquire a -1 0")
-        check("another is still kept out", code == BUSY, code)
-        check("and can take another lock", other.ask("acquire b -1 0") == OK)
-        check("it is given back", holder.ask("release") == OK)
+        equal("another is still kept out", code, BUSY)
+        equal("and can take another lock", other.ask("acquire b -1 0"), OK)
+        equal("it is given back", holder.ask("release"), OK)
         check("and taken by the other", Peer(nodes.url()).ask("acquire a -1 0") == OK)
 
 
@@ -108,15 +108,15 @@ def words_of_leases_with_two_of_five_killed():
         check("a lease is taken that outlives its process, on all nodes", soon(taken_everywhere))
         peer.ask("lease")
         word = peer.text
-        check("and is put down", peer.ask("forget") == OK)
+        equal("and is put down", peer.ask("forget"), OK)
         nodes[0].kill()
         nodes[3].kill()
         other = Peer(nodes.url())
         code = other.ask("adopt " + word)
-        check("with two nodes killed it is taken up by its word", code == OK, code)
-        check("and given back", other.ask("release") == OK)
+        equal("with two nodes killed it is taken up by its word", code, OK)
+        equal("and given back", other.ask("release"), OK)
         code = other.ask("adopt " + word)
-        check("then the word is over, which three are enough to say", code == LOST, code)
+        equal("then the word is over, which three are enough to say", code, LOST)
 
 
 def a_lease_is_taken_up():
@@ -130,7 +130,7 @@ def a_lease_is_taken_up():
         before = [node("GET", "lock:a") for node in nodes]
         check("another takes it up", other.ask("adopt " + word) == OK and other.token == token)
         check("and is named on all nodes", soon(lambda: all(node("GET", "lock:a") != old for node, old in zip(nodes, before))))
-        check("it is renewed with its lock-delay", other.ask("renew") == OK)
+        equal("it is renewed with its lock-delay", other.ask("renew"), OK)
         check("on each node", soon(lambda: all(node("PTTL", "lock:a") > 110000 for node in nodes)))
         after = [node("GET", "lock:a") for node in nodes]
         nodes[4].kill()
@@ -154,10 +154,10 @@ def three_of_five_are_stopped():
         for node in nodes[:3]:
             node.stop()
         waiter.tell("acquire c 0 60000")
-        check("three of five stopped: no quorum", other.ask("acquire b -1 60000") == NO_QUORUM)
-        check("also for one who would wait", waiter.hear() == NO_QUORUM)
+        equal("three of five stopped: no quorum", other.ask("acquire b -1 60000"), NO_QUORUM)
+        equal("also for one who would wait", waiter.hear(), NO_QUORUM)
         check("the holder learns that it lost the lock", soon(lambda: holder.ask("lost") == 1))
-        check("by its own clock", holder.ask("reason") == 1)
+        equal("by its own clock", holder.ask("reason"), 1)
         for node in nodes[:3]:
             node.go_on()
         check("when they go on nothing is left behind", soon(lambda: not any(node.locks() for node in nodes)),
@@ -184,7 +184,7 @@ def nobody_is_there():
     for node in nodes:
         node.kill()
     peer = Peer(url)
-    check("nodes that refuse connections are told at once", peer.ask("acquire a 0 0") == NO_QUORUM)
+    equal("nodes that refuse connections are told at once", peer.ask("acquire a 0 0"), NO_QUORUM)
     status, _, said = pawl("-e", url, "run", "a", "true")
     check("with a sentence that names them", status == 125 and all(str(node.port) in said for node in nodes), said)
 
@@ -256,10 +256,10 @@ def durable_nodes_restart():
             node.kill()
             node.start()
         other = Peer(nodes.url())
-        check("nodes that keep every write are trusted after a restart", other.ask("acquire b 0 10000") == OK)
+        equal("nodes that keep every write are trusted after a restart", other.ask("acquire b 0 10000"), OK)
         check("and so are their locks", other.ask("release") == OK and other.ask("acquire a -1 1000") == BUSY)
         code = peer.ask("release")
-        check("a lock from before is given back", code == OK, code)
+        equal("a lock from before is given back", code, OK)
         code = other.ask("acquire a 0 10000")
         check("and their tokens go on", code == OK and other.token > first, (code, first, other.token))
 
@@ -328,7 +328,7 @@ def a_holder_is_stopped_past_its_lease():
         check("who writes", pawl("put", "--store", store, "r", str(second.token), data="new")[0] == 0)
         first.tell("check")
         first.go_on()
-        check("the one who was stopped learns that it is lost", first.hear() == LOST)
+        equal("the one who was stopped learns that it is lost", first.hear(), LOST)
         check("and its late write is refused", pawl("put", "--store", store, "r", str(first.token), data="old")[0] == 124)
 
 
@@ -358,14 +358,14 @@ def eight_processes_want_one_name():
 def others_use_the_same_key():
     with Nodes(3) as nodes:
         peer = Peer(nodes.url())
-        check("new nodes need no preparation", peer.ask("acquire a 0 60000") == OK)
+        equal("new nodes need no preparation", peer.ask("acquire a 0 60000"), OK)
         check("who does SET NX PX is kept out by us",
               sum(node("SET", "lock:a", "theirs", "NX", "PX", 1000) == "OK" for node in nodes) < 2)
         peer.ask("release")
         soon(lambda: not any(node.locks() for node in nodes))
         for node in nodes[:2]:
             node("SET", "lock:a", "theirs", "NX", "PX", 1500)
-        check("and we by them", peer.ask("acquire a -1 0") == BUSY)
+        equal("and we by them", peer.ask("acquire a -1 0"), BUSY)
         check("until their lease is over", peer.ask("acquire a %d 0" % (1000 * PATIENCE)) == OK)
 
 
