@@ -53,13 +53,7 @@ void tap_register(struct tap_test *test);
         tap_check_uint((TAP_AT(#actual), (uintmax_t)(actual)), (uintmax_t)(expected), __FILE__, __LINE__, #actual)
 /* CHECK_COMPARE(pawl_token(lock), >, last): of numbers that fit into an intmax_t. */
 #define CHECK_COMPARE(actual, relation, expected)                                                                      \
-        __extension__({                                                                                                \
-                TAP_AT(#actual);                                                                                       \
-                intmax_t tap_actual_ = (intmax_t)(actual);                                                             \
-                intmax_t tap_expected_ = (intmax_t)(expected);                                                         \
-                tap_check_compare(tap_actual_ relation tap_expected_, tap_actual_, #relation, tap_expected_, __FILE__, \
-                                  __LINE__, #actual " " #relation " " #expected);                                      \
-        })
+        TAP_COMPARE(actual, relation, expected, #actual " " #relation " " #expected)
 #define CHECK_STR(actual, expected) tap_check_str((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual)
 #define CHECK_MEM(actual, expected, size)                                                                              \
         tap_check_mem((TAP_AT(#actual), (actual)), (expected), (size), __FILE__, __LINE__, #actual)
@@ -75,9 +69,20 @@ void tap_register(struct tap_test *test);
         (tap_check_int((TAP_AT(#actual), (intmax_t)(actual)), (intmax_t)(expected), __FILE__, __LINE__, #actual)       \
                  ? (void)0                                                                                             \
                  : tap_end())
+#define REQUIRE_COMPARE(actual, relation, expected)                                                                    \
+        (TAP_COMPARE(actual, relation, expected, #actual " " #relation " " #expected) ? (void)0 : tap_end())
 #define REQUIRE_STR(actual, expected)                                                                                  \
         (tap_check_str((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual) ? (void)0 : tap_end())
+
 #define TAP_AT(text) tap_begin(__FILE__, __LINE__, text)
+#define TAP_COMPARE(actual, relation, expected, text)                                                                  \
+        __extension__({                                                                                                \
+                TAP_AT(text);                                                                                          \
+                intmax_t tap_actual_ = (intmax_t)(actual);                                                             \
+                intmax_t tap_expected_ = (intmax_t)(expected);                                                         \
+                tap_check_compare(tap_actual_ relation tap_expected_, tap_actual_, #relation, tap_expected_, __FILE__, \
+                                  __LINE__, text);                                                                     \
+        })
 
 /* Ends the test as skipped, with a reason (printf). "missing: ..." for a server or an engine that should be there. */
 #define SKIP(...) tap_skip(__VA_ARGS__)
