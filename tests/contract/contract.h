@@ -29,19 +29,25 @@
 /* How long something that must happen may take, in ms: only a failing test waits so long. */
 enum { PATIENCE = 20000 };
 
-#define MUST(call) REQUIRE((call) == PAWL_OK)
+/* Checks of what a call of the library, or a peer, returned: shows both codes by name. */
+#define CHECK_CODE(actual, expected) check_code((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual)
+#define REQUIRE_CODE(actual, expected)                                                                                 \
+        (check_code((TAP_AT(#actual), (actual)), (expected), __FILE__, __LINE__, #actual) ? (void)0 : tap_end())
+#define MUST(call) (check_code((TAP_AT(#call), (call)), PAWL_OK, __FILE__, __LINE__, #call) ? (void)0 : tap_end())
 #define NEEDS(client, capability)                                                                                      \
         do {                                                                                                           \
                 if ((pawl_capabilities(client) & (uint32_t)(capability)) != (uint32_t)(capability))                    \
                         SKIP("the engine does not claim " #capability);                                                \
         } while (0)
-/* True as soon as the condition is, false if it has not become true in PATIENCE. */
+/* True as soon as the condition is, false (with a note) if it has not become true in PATIENCE. */
 #define SOON(condition)                                                                                                \
         __extension__({                                                                                                \
                 int64_t soon_until_ = now_ms() + PATIENCE;                                                             \
                 bool soon_done_;                                                                                       \
                 while (!(soon_done_ = (condition)) && now_ms() < soon_until_)                                          \
                         nap(2);                                                                                        \
+                if (!soon_done_)                                                                                       \
+                        note_wait(__FILE__, __LINE__, #condition);                                                     \
                 soon_done_;                                                                                            \
         })
 
@@ -56,6 +62,9 @@ bool caller_drives(void);
 
 int64_t now_ms(void);
 void nap(int64_t ms);
+
+bool check_code(long actual, long expected, const char *file, int line, const char *text);
+void note_wait(const char *file, int line, const char *condition);
 
 /* pawl_break; where its answer was lost (PAWL_IN_DOUBT), looks whether it was done, and else tries again. */
 int break_it(pawl_client *client, const char *name);

@@ -45,6 +45,34 @@ int64_t believable_ms(int64_t ttl_ms)
         return ttl_ms - ttl_ms / 100 - 2;
 }
 
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+static void name_code(long code, char *text, size_t size)
+{
+        if (strcmp(pawl_error_name((int)code), "PAWL_UNKNOWN"))
+                snprintf(text, size, "%s (%ld: %s)", pawl_error_name((int)code), code, pawl_strerror((int)code));
+        else
+                snprintf(text, size, "%ld, which is not a code of the library%s", code,
+                         code == -1 ? " (a peer that does not answer gives -1)" : "");
+}
+
+bool check_code(long actual, long expected, const char *file, int line, const char *text)
+{
+        char shown[2][256];
+        if (actual == expected)
+                return tap_check(true, file, line, text);
+        name_code(expected, shown[0], sizeof shown[0]);
+        name_code(actual, shown[1], sizeof shown[1]);
+        return tap_check_shown(false, shown[0], shown[1], file, line, text);
+}
+
+void note_wait(const char *file, int line, const char *condition)
+{
+        const char *tests = strstr(file, "tests/");
+        NOTE("%s:%d: waited %d ms for this, which did not become true: %s", tests ? tests : file, line, PATIENCE,
+             condition);
+}
+
 /* ---- places ---------------------------------------------------------------------------------------------------- */
 
 static void take_down(void)
@@ -214,11 +242,11 @@ const struct line *line_of(const struct view *view, unsigned role, unsigned inde
         return NULL;
 }
 
-static bool waiters_are(pawl_client *client, const char *name, unsigned count)
+static unsigned count_waiters(pawl_client *client, const char *name)
 {
         static _Thread_local struct view view;
         show(client, name, &view);
-        return view.waiters == count;
+        return view.waiters;
 }
 
 bool is_free(pawl_client *client, const char *name)
@@ -241,10 +269,15 @@ static void give_time(void)
 
 bool queue_reaches(pawl_client *client, const char *name, unsigned count)
 {
-        if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
-                return SOON(waiters_are(client, name, count));
-        give_time();
-        return true;
+        if (!(pawl_capabilities(client) & PAWL_CAN_INSPECT)) {
+                give_time();
+                return true;
+        }
+        unsigned waiters = 0;
+        if (SOON((waiters = count_waiters(client, name)) == count))
+                return true;
+        NOTE("waiters for \"%s\": expected %u, actual %u", name, count, waiters);
+        return false;
 }
 
 bool nothing_is_left(pawl_client *client, const char *name)
