@@ -31,8 +31,8 @@ TEST(on_granted_runs_exactly_once_and_not_before_the_call_returned)
                 atomic_store(&early.returned, true);
                 REQUIRE(SOON(atomic_load(&early.calls) == 1));
                 CHECK_INT(atomic_load(&early.too_early), 0);
-                CHECK_INT(pawl_check(lock), PAWL_OK);
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_check(lock), PAWL_OK);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
                 CHECK_INT(atomic_load(&early.calls), 1);
         }
 }
@@ -46,11 +46,11 @@ TEST(on_granted_tells_busy_when_there_was_to_be_no_wait)
         MUST(pawl_acquire(one, "a", NULL, &held));
         MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), see_granted, &seen, &lock));
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&seen.status), PAWL_BUSY);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_BUSY);
         CHECK_INT(pawl_state(lock), PAWL_OVER);
         CHECK_UINT(pawl_token(lock), 0);
         (void)pawl_release(lock);
-        CHECK_INT(pawl_check(held), PAWL_OK);
+        CHECK_CODE(pawl_check(held), PAWL_OK);
 }
 
 TEST(a_call_that_failed_never_runs_its_callback)
@@ -59,10 +59,10 @@ TEST(a_call_that_failed_never_runs_its_callback)
         static struct seen seen;
         pawl_lock *lock;
 
-        CHECK_INT(pawl_acquire_async(one, "", NULL, see_granted, &seen, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire_async(one, "", NULL, see_granted, &seen, &lock), PAWL_INVALID);
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_release_async(lock, see_released, &seen), PAWL_MISUSE);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release_async(lock, see_released, &seen), PAWL_MISUSE);
         nap(50);
         CHECK_INT(atomic_load(&seen.granted), 0);
         CHECK_INT(atomic_load(&seen.released), 0);
@@ -140,10 +140,10 @@ TEST(a_blocking_call_inside_a_callback_is_misuse_and_not_a_deadlock)
         MUST(pawl_acquire_async(blocker.client, "a", NULL, block_in_callback, &blocker, &lock));
         REQUIRE(SOON(atomic_load(&blocker.done)));
         for (int i = 0; i < 6; i++)
-                if (!CHECK_INT(atomic_load(&blocker.codes[i]), PAWL_MISUSE))
+                if (!CHECK_CODE(atomic_load(&blocker.codes[i]), PAWL_MISUSE))
                         NOTE("it was call %d", i);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(is_free(blocker.client, "b"));
 }
 
@@ -171,9 +171,9 @@ TEST(a_lock_can_be_released_inside_on_granted)
 
         MUST(pawl_acquire_async(one, "a", NULL, release_when_granted, &releaser, &lock));
         REQUIRE(SOON(atomic_load(&releaser.seen.released) == 1));
-        CHECK_INT(atomic_load(&releaser.check), PAWL_OK);
-        CHECK_INT(atomic_load(&releaser.code), PAWL_OK);
-        CHECK_INT(atomic_load(&releaser.seen.release_status), PAWL_OK);
+        CHECK_CODE(atomic_load(&releaser.check), PAWL_OK);
+        CHECK_CODE(atomic_load(&releaser.code), PAWL_OK);
+        CHECK_CODE(atomic_load(&releaser.seen.release_status), PAWL_OK);
         CHECK(is_free(two, "a"));
 }
 
@@ -197,9 +197,9 @@ TEST(a_lock_can_be_released_inside_on_lost)
                 PAWL_LOCK(.ttl_ms = 150, .flags = PAWL_NO_RENEW, .on_lost = release_when_lost, .arg = &releaser),
                 &lock));
         REQUIRE(SOON(atomic_load(&releaser.seen.released) == 1));
-        CHECK_INT(atomic_load(&releaser.check), PAWL_LOST);
-        CHECK_INT(atomic_load(&releaser.code), PAWL_OK);
-        CHECK_INT(atomic_load(&releaser.seen.release_status), PAWL_LOST);
+        CHECK_CODE(atomic_load(&releaser.check), PAWL_LOST);
+        CHECK_CODE(atomic_load(&releaser.code), PAWL_OK);
+        CHECK_CODE(atomic_load(&releaser.seen.release_status), PAWL_LOST);
         CHECK(is_free(one, "a"));
 }
 
@@ -248,9 +248,9 @@ TEST(a_callback_may_cancel_another_claim)
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &canceller.waiting));
         MUST(pawl_acquire_async(one, "b", NULL, cancel_another, &canceller, &lock));
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&canceller.code), PAWL_OK);
-        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
-        CHECK_INT(pawl_check(held), PAWL_OK);
+        CHECK_CODE(atomic_load(&canceller.code), PAWL_OK);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_CANCELLED);
+        CHECK_CODE(pawl_check(held), PAWL_OK);
 }
 
 TEST(no_callback_of_a_lock_runs_after_its_release_returned)
@@ -269,7 +269,7 @@ TEST(no_callback_of_a_lock_runs_after_its_release_returned)
                 nap(47 + i % 15);
                 int code = pawl_release(lock);
                 int calls = atomic_load(&seen.lost);
-                CHECK(calls <= (code == PAWL_LOST));
+                CHECK_COMPARE(calls, <=, (code == PAWL_LOST));
                 nap(20);
                 CHECK_INT(atomic_load(&seen.lost), calls);
         }
@@ -293,6 +293,6 @@ TEST(a_lock_that_on_granted_gives_back_is_not_told_lost_besides)
         /* OK: a store with I/O could grant it only in the dispatch; in doubt: and its answer was late, or lost */
         CHECK(status == PAWL_LOST || status == PAWL_OK || status == PAWL_IN_DOUBT);
         CHECK_INT(atomic_load(&releaser.seen.lost), 0);
-        CHECK_INT(pawl_close(one), PAWL_OK);
+        CHECK_CODE(pawl_close(one), PAWL_OK);
         CHECK_INT(atomic_load(&releaser.seen.lost), 0);
 }

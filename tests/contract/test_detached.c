@@ -9,10 +9,10 @@ TEST(a_detached_lock_outlives_its_handle_and_client)
 
         NEEDS(one, PAWL_CAN_DETACH);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(leave(one), PAWL_OK);
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(leave(one), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
 /* It is told of its grant in more than one way, and what comes late must not end a lock whose handle is gone. */
@@ -24,11 +24,11 @@ TEST(a_detached_lock_that_was_waited_for_outlives_its_handle)
 
         NEEDS(one, PAWL_CAN_DETACH);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.ttl_ms = 100, .flags = PAWL_DETACH), &lock));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE, .ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         nap(100);
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
 /* Waits for a lock longer than the lease is, puts it down and takes it up again. False: the machine was away for so long
@@ -46,21 +46,21 @@ static bool wait_and_take_up(pawl_client *one, pawl_client *two)
         MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.ttl_ms = TTL, .flags = PAWL_DETACH), see_granted, &seen, &lock));
         nap(TTL + 100);
         CHECK_INT(atomic_load(&seen.granted), 0);
-        CHECK_INT(pawl_release(before), PAWL_OK);
+        CHECK_CODE(pawl_release(before), PAWL_OK);
         REQUIRE(SOON(atomic_load(&seen.granted) == 1));
-        REQUIRE_INT(atomic_load(&seen.status), PAWL_OK);
+        REQUIRE_CODE(atomic_load(&seen.status), PAWL_OK);
         MUST(pawl_lease(lock, word, sizeof word));
         until = now_ms() + pawl_remaining_ms(lock);
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         code = pawl_adopt(one, word, NULL, &again);
         if (now_ms() >= until) {
                 if (code == PAWL_OK)
                         pawl_release(again);
                 return false;
         }
-        REQUIRE_INT(code, PAWL_OK);
-        CHECK_INT(pawl_check(again), PAWL_OK);
-        CHECK_INT(pawl_release(again), PAWL_OK);
+        REQUIRE_CODE(code, PAWL_OK);
+        CHECK_CODE(pawl_check(again), PAWL_OK);
+        CHECK_CODE(pawl_release(again), PAWL_OK);
         return true;
 }
 
@@ -91,14 +91,14 @@ TEST(a_detached_lock_that_is_put_down_keeps_others_of_its_client_waiting)
         MUST(pawl_lease(lock, word, sizeof word));
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &claim));
         REQUIRE(queue_reaches(one, "a", 1));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         nap(300);
         CHECK_INT(atomic_load(&seen.granted), 0);
         MUST(pawl_adopt(one, word, NULL, &lock));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&seen.status), PAWL_OK);
-        CHECK_INT(pawl_release(claim), PAWL_OK);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_OK);
+        CHECK_CODE(pawl_release(claim), PAWL_OK);
 }
 
 /* Who waits in the same client does not wait for the other handle. */
@@ -117,11 +117,11 @@ TEST(a_lease_with_two_handles_in_one_client_is_free_when_one_gives_it_back)
         CHECK_UINT(pawl_token(second), pawl_token(first));
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &claim));
         REQUIRE(queue_reaches(one, "a", 1));
-        CHECK_INT(pawl_release(first), PAWL_OK);
+        CHECK_CODE(pawl_release(first), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&seen.status), PAWL_OK);
-        CHECK_INT(pawl_check(claim), PAWL_OK);
-        CHECK_INT(pawl_release(claim), PAWL_OK);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_OK);
+        CHECK_CODE(pawl_check(claim), PAWL_OK);
+        CHECK_CODE(pawl_release(claim), PAWL_OK);
 }
 
 TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
@@ -133,10 +133,10 @@ TEST(a_detached_lock_outlives_the_death_of_its_process_and_ends_with_its_ttl)
 
         NEEDS(one, PAWL_CAN_DETACH);
         int64_t before = now_ms();
-        REQUIRE_INT(ask_peer(peer, "acquire a 0 1500 %u", (unsigned)PAWL_DETACH), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a 0 1500 %u", (unsigned)PAWL_DETACH), PAWL_OK);
         kill_peer(peer);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
-        CHECK(now_ms() - before >= believable_ms(1500) - 1);
+        CHECK_COMPARE(now_ms() - before, >=, believable_ms(1500) - 1);
 }
 
 TEST(a_lease_is_taken_up_renewed_and_released_by_another_process)
@@ -152,16 +152,16 @@ TEST(a_lease_is_taken_up_renewed_and_released_by_another_process)
         MUST(pawl_lease(lock, word, sizeof word));
         CHECK(strlen(word) > 0 && !strpbrk(word, " \t\n"));
         uint64_t token = pawl_token(lock);
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
-        REQUIRE_INT(ask_peer(peer, "adopt %s", word), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "adopt %s", word), PAWL_OK);
         CHECK_UINT(peer_token(peer), token);
-        CHECK_INT(ask_peer(peer, "check"), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "check"), PAWL_OK);
         nap(300);
         long before = ask_peer(peer, "remaining");
-        CHECK_INT(ask_peer(peer, "renew"), PAWL_OK);
-        CHECK(ask_peer(peer, "remaining") > before);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(ask_peer(peer, "release"), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "renew"), PAWL_OK);
+        CHECK_COMPARE(ask_peer(peer, "remaining"), >, before);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(ask_peer(peer, "release"), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -175,17 +175,17 @@ TEST(an_adopted_lease_can_be_put_down_again)
         NEEDS(one, PAWL_CAN_DETACH);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
         MUST(pawl_lease(lock, word, sizeof word));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         for (int i = 0; i < 3; i++) {
                 MUST(pawl_adopt(two, word, NULL, &lock));
                 CHECK_STR(pawl_name(lock), "a");
-                CHECK_INT(pawl_forget(lock), PAWL_OK);
+                CHECK_CODE(pawl_forget(lock), PAWL_OK);
         }
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
         MUST(pawl_adopt(two, word, NULL, &lock));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(is_free(one, "a"));
-        CHECK_INT(pawl_adopt(two, word, NULL, &none), PAWL_LOST);
+        CHECK_CODE(pawl_adopt(two, word, NULL, &none), PAWL_LOST);
 }
 
 TEST(history_has_who_took_a_lease_not_who_gave_it_back)
@@ -200,19 +200,19 @@ TEST(history_has_who_took_a_lease_not_who_gave_it_back)
         NEEDS(one, PAWL_CAN_DETACH | PAWL_CAN_INSPECT | PAWL_CAN_HISTORY);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
         MUST(pawl_lease(lock, word, sizeof word));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         MUST(pawl_adopt(two, word, NULL, &lock));
         uint64_t token = pawl_token(lock);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        REQUIRE_INT(show(two, "a", &view), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        REQUIRE_CODE(show(two, "a", &view), PAWL_OK);
         const struct line *past = line_of(&view, PAWL_ROLE_PAST, 0);
         REQUIRE(past);
         CHECK_STR(past->owner, "the maker");
         CHECK_UINT(past->entry.token, token);
         CHECK_UINT(past->entry.how, PAWL_HOW_RELEASED);
         MUST(pawl_acquire(two, "a", NULL, &lock));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        REQUIRE_INT(show(two, "a", &view), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        REQUIRE_CODE(show(two, "a", &view), PAWL_OK);
         REQUIRE(line_of(&view, PAWL_ROLE_PAST, 1));
         CHECK_STR(line_of(&view, PAWL_ROLE_PAST, 0)->owner, "the messenger");
         CHECK_STR(line_of(&view, PAWL_ROLE_PAST, 1)->owner, "the maker");
@@ -228,12 +228,12 @@ TEST(an_expired_lease_cannot_be_taken_up)
         NEEDS(one, PAWL_CAN_DETACH);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 1500, .flags = PAWL_DETACH), &lock));
         MUST(pawl_lease(lock, word, sizeof word));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
-        CHECK_INT(pawl_check(next), PAWL_OK);
-        CHECK_INT(pawl_release(next), PAWL_OK);
-        CHECK_INT(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
+        CHECK_CODE(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
+        CHECK_CODE(pawl_check(next), PAWL_OK);
+        CHECK_CODE(pawl_release(next), PAWL_OK);
+        CHECK_CODE(pawl_adopt(one, word, NULL, &none), PAWL_LOST);
 }
 
 /* In the last moments the store still knows a lease that may not be believed any more: that is a lease that ran out. */
@@ -250,15 +250,15 @@ TEST(a_lease_taken_up_at_its_end_is_there_or_lost)
                                   &lock));
                 MUST(pawl_lease(lock, word, sizeof word));
                 int64_t until = now_ms() + PATIENCE, left = pawl_remaining_ms(lock);
-                CHECK_INT(pawl_forget(lock), PAWL_OK);
+                CHECK_CODE(pawl_forget(lock), PAWL_OK);
                 nap(left - 10);
                 int code = PAWL_OK;
                 while (code == PAWL_OK && now_ms() < until) {
                         code = pawl_adopt(one, word, NULL, &lock);
                         if (code == PAWL_OK)
-                                CHECK_INT(pawl_forget(lock), PAWL_OK);
+                                CHECK_CODE(pawl_forget(lock), PAWL_OK);
                 }
-                CHECK_INT(code, PAWL_LOST);
+                CHECK_CODE(code, PAWL_LOST);
         }
         CHECK(SOON(is_free(one, "a")));
 }
@@ -281,8 +281,8 @@ TEST(no_changed_word_takes_the_lease_up)
                 if (!CHECK(code == PAWL_INVALID || code == PAWL_LOST || code == PAWL_NOT_FOUND))
                         NOTE("byte %zu of %s changed: %s", i, word, pawl_error_name(code));
         }
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(what_is_no_lease_word_is_refused)
@@ -295,11 +295,11 @@ TEST(what_is_no_lease_word_is_refused)
 
         NEEDS(one, PAWL_CAN_DETACH);
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-                CHECK_INT(pawl_adopt(one, words[i], NULL, &none), PAWL_INVALID);
+                CHECK_CODE(pawl_adopt(one, words[i], NULL, &none), PAWL_INVALID);
         memset(big, 'a', sizeof big - 1);
         big[sizeof big - 1] = '\0';
-        CHECK_INT(pawl_adopt(one, big, NULL, &none), PAWL_INVALID);
-        CHECK_INT(pawl_adopt(one, NULL, NULL, &none), PAWL_INVALID);
+        CHECK_CODE(pawl_adopt(one, big, NULL, &none), PAWL_INVALID);
+        CHECK_CODE(pawl_adopt(one, NULL, NULL, &none), PAWL_INVALID);
 }
 
 TEST(only_detached_locks_have_a_lease_word_and_can_be_forgotten)
@@ -310,14 +310,14 @@ TEST(only_detached_locks_have_a_lease_word_and_can_be_forgotten)
 
         NEEDS(one, PAWL_CAN_DETACH);
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_lease(lock, word, sizeof word), PAWL_MISUSE);
-        CHECK_INT(pawl_forget(lock), PAWL_MISUSE);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_lease(lock, word, sizeof word), PAWL_MISUSE);
+        CHECK_CODE(pawl_forget(lock), PAWL_MISUSE);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock));
-        CHECK_INT(pawl_lease(lock, small, sizeof small), PAWL_INVALID);
-        CHECK_INT(pawl_lease(lock, NULL, 0), PAWL_INVALID);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_lease(lock, small, sizeof small), PAWL_INVALID);
+        CHECK_CODE(pawl_lease(lock, NULL, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(every_lease_has_a_word_of_its_own)
@@ -331,7 +331,7 @@ TEST(every_lease_has_a_word_of_its_own)
         for (int i = 0; i < WORDS; i++) {
                 MUST(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock));
                 MUST(pawl_lease(lock, words[i], sizeof words[i]));
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
                 for (int k = 0; k < i; k++)
                         REQUIRE(strcmp(words[i], words[k]));
         }
@@ -345,7 +345,7 @@ TEST(a_detached_lock_is_shown_as_such)
 
         NEEDS(one, PAWL_CAN_DETACH | PAWL_CAN_INSPECT);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 20000, .flags = PAWL_DETACH), &lock));
-        CHECK_INT(show(one, "a", &view), PAWL_OK);
+        CHECK_CODE(show(one, "a", &view), PAWL_OK);
         REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0));
         CHECK(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.flags & PAWL_DETACH);
 }

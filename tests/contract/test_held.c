@@ -8,13 +8,13 @@ TEST(acquire_means_held_and_another_client_is_told_busy)
         pawl_lock *lock, *none;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
         CHECK_INT(pawl_state(lock), PAWL_HELD);
         CHECK_INT(pawl_reason(lock), PAWL_REASON_NONE);
         CHECK_STR(pawl_name(lock), "a");
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(a_released_lock_is_free_at_once_for_another_client)
@@ -25,7 +25,7 @@ TEST(a_released_lock_is_free_at_once_for_another_client)
 
         for (int i = 0; i < 50; i++) {
                 MUST(pawl_acquire(one, "a", NULL, &lock));
-                REQUIRE_INT(pawl_release(lock), PAWL_OK);
+                REQUIRE_CODE(pawl_release(lock), PAWL_OK);
                 REQUIRE(is_free(two, "a"));
         }
 }
@@ -36,8 +36,8 @@ TEST(two_claims_of_one_client_are_two_owners)
         pawl_lock *lock, *none;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -49,12 +49,12 @@ TEST(another_process_is_told_busy_and_gets_the_lock_after_the_release)
         pawl_lock *lock, *none;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(ask_peer(peer, "acquire a -1 0"), PAWL_BUSY);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(ask_peer(peer, "acquire a -1 0"), PAWL_OK);
-        CHECK_INT(ask_peer(peer, "check"), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(ask_peer(peer, "release"), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "acquire a -1 0"), PAWL_BUSY);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "acquire a -1 0"), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "check"), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(ask_peer(peer, "release"), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -68,9 +68,9 @@ TEST(a_waiting_process_gets_the_lock_from_the_release)
         MUST(pawl_acquire(one, "a", NULL, &lock));
         tell_peer(peer, "acquire a %d 0", PATIENCE);
         REQUIRE(queue_reaches(one, "a", 1));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(hear_peer(peer), PAWL_OK);
-        CHECK_INT(ask_peer(peer, "check"), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(hear_peer(peer), PAWL_OK);
+        CHECK_CODE(ask_peer(peer, "check"), PAWL_OK);
 }
 
 TEST(locks_of_different_names_do_not_meet)
@@ -84,7 +84,7 @@ TEST(locks_of_different_names_do_not_meet)
                 MUST(pawl_acquire(one, name, PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &locks[i]));
         }
         for (int i = 0; i < 100; i++)
-                CHECK_INT(pawl_release(locks[i]), PAWL_OK);
+                CHECK_CODE(pawl_release(locks[i]), PAWL_OK);
 }
 
 TEST(the_handle_is_written_only_when_the_lock_is_held)
@@ -94,11 +94,11 @@ TEST(the_handle_is_written_only_when_the_lock_is_held)
         pawl_lock *lock, *untouched = (pawl_lock *)&lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &untouched), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &untouched), PAWL_BUSY);
         CHECK(untouched == (pawl_lock *)&lock);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 20), &untouched), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 20), &untouched), PAWL_TIMEOUT);
         CHECK(untouched == (pawl_lock *)&lock);
-        CHECK_INT(pawl_acquire(one, "", NULL, &untouched), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire(one, "", NULL, &untouched), PAWL_INVALID);
         CHECK(untouched == (pawl_lock *)&lock);
 }
 
@@ -109,8 +109,8 @@ TEST(a_handle_released_twice_is_misuse)
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_MISUSE);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_MISUSE);
         CHECK(is_free(one, "a"));
 }
 
@@ -121,17 +121,17 @@ TEST(releasing_a_stale_handle_leaves_the_next_holder_alone)
         pawl_lock *stale, *lock, *none;
 
         MUST(pawl_acquire(one, "a", NULL, &stale));
-        CHECK_INT(pawl_release(stale), PAWL_OK);
+        CHECK_CODE(pawl_release(stale), PAWL_OK);
         MUST(pawl_acquire(two, "a", NULL, &lock));
-        CHECK_INT(pawl_release(stale), PAWL_MISUSE);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_release(stale), PAWL_MISUSE);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
 }
 
 TEST(releasing_and_closing_nothing_is_fine)
 {
-        CHECK_INT(pawl_release(NULL), PAWL_OK);
-        CHECK_INT(pawl_close(NULL), PAWL_OK);
+        CHECK_CODE(pawl_release(NULL), PAWL_OK);
+        CHECK_CODE(pawl_close(NULL), PAWL_OK);
 }
 
 TEST(release_async_frees_the_lock_and_tells_once)
@@ -142,12 +142,12 @@ TEST(release_async_frees_the_lock_and_tells_once)
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_release_async(lock, see_released, &seen), PAWL_OK);
+        CHECK_CODE(pawl_release_async(lock, see_released, &seen), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.released) == 1));
-        CHECK_INT(atomic_load(&seen.release_status), PAWL_OK);
+        CHECK_CODE(atomic_load(&seen.release_status), PAWL_OK);
         CHECK(is_free(two, "a"));
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_release_async(lock, NULL, NULL), PAWL_OK);
+        CHECK_CODE(pawl_release_async(lock, NULL, NULL), PAWL_OK);
         CHECK(SOON(is_free(two, "a")));
         CHECK_INT(atomic_load(&seen.released), 1);
 }

@@ -19,9 +19,9 @@ TEST(a_lease_is_believed_for_99_percent_of_the_ttl_less_2_ms_at_most)
         for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++) {
                 pawl_lock *lock;
                 MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = ttls[i]), &lock));
-                CHECK(pawl_remaining_ms(lock) <= believable_ms(ttls[i]));
-                CHECK(pawl_remaining_ms(lock) > 0);
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(ttls[i]));
+                CHECK_COMPARE(pawl_remaining_ms(lock), >, 0);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
         }
 }
 
@@ -37,9 +37,9 @@ TEST(the_lease_is_counted_from_before_the_grant_and_only_shrinks_unless_renewed)
                 nap(10);
                 int64_t before = now_ms();
                 /* a ms for the rounding of either clock reading */
-                CHECK(pawl_remaining_ms(lock) <= believable_ms(5000) - (before - granted_at) + 2);
+                CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(5000) - (before - granted_at) + 2);
         }
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(the_lease_of_a_waiter_is_counted_from_its_grant_not_from_its_wait)
@@ -51,10 +51,10 @@ TEST(the_lease_of_a_waiter_is_counted_from_its_grant_not_from_its_wait)
 
         MUST(take_fixed(one, "a", 600, &seen, &first));
         MUST(take_fixed(two, "a", 3000, &seen, &second));
-        CHECK(pawl_remaining_ms(second) > 0);
-        CHECK(pawl_remaining_ms(second) <= believable_ms(3000));
-        CHECK_INT(pawl_check(second), PAWL_OK);
-        CHECK_INT(pawl_check(first), PAWL_LOST);
+        CHECK_COMPARE(pawl_remaining_ms(second), >, 0);
+        CHECK_COMPARE(pawl_remaining_ms(second), <=, believable_ms(3000));
+        CHECK_CODE(pawl_check(second), PAWL_OK);
+        CHECK_CODE(pawl_check(first), PAWL_LOST);
 }
 
 TEST(a_lease_nobody_renews_is_lost_and_says_so_exactly_once)
@@ -67,16 +67,16 @@ TEST(a_lease_nobody_renews_is_lost_and_says_so_exactly_once)
         MUST(take_fixed(one, "a", 300, &seen, &lock));
         CHECK(SOON(atomic_load(&seen.lost) == 1));
         CHECK_INT(atomic_load(&seen.reason), PAWL_REASON_EXPIRED);
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
         CHECK_INT(pawl_state(lock), PAWL_GONE);
         CHECK_INT(pawl_reason(lock), PAWL_REASON_EXPIRED);
         CHECK_INT(pawl_remaining_ms(lock), 0);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
         nap(100);
         CHECK_INT(atomic_load(&seen.lost), 1);
-        CHECK_INT(pawl_check(next), PAWL_OK);
+        CHECK_CODE(pawl_check(next), PAWL_OK);
 }
 
 TEST(a_lease_is_lost_by_our_own_clock_before_another_can_have_the_lock)
@@ -89,9 +89,9 @@ TEST(a_lease_is_lost_by_our_own_clock_before_another_can_have_the_lock)
         for (int i = 0; i < 3; i++) {
                 MUST(take_fixed(one, "a", 200, &seen, &lock));
                 MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-                CHECK_INT(pawl_check(lock), PAWL_LOST);
-                CHECK_INT(pawl_release(next), PAWL_OK);
-                CHECK_INT(pawl_release(lock), PAWL_LOST);
+                CHECK_CODE(pawl_check(lock), PAWL_LOST);
+                CHECK_CODE(pawl_release(next), PAWL_OK);
+                CHECK_CODE(pawl_release(lock), PAWL_LOST);
         }
 }
 
@@ -102,8 +102,8 @@ TEST(check_tells_the_loss_also_if_nothing_else_ran)
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 100, .flags = PAWL_NO_RENEW), &lock));
         nap(150);
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
 }
 
 TEST(releasing_what_is_lost_leaves_the_next_holder_alone)
@@ -115,10 +115,10 @@ TEST(releasing_what_is_lost_leaves_the_next_holder_alone)
 
         MUST(take_fixed(one, "a", 200, &seen, &lock));
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
-        CHECK_INT(pawl_check(next), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(pawl_release(next), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(next), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_release(next), PAWL_OK);
 }
 
 TEST(a_renewed_lease_outlives_its_ttl_several_times)
@@ -132,13 +132,13 @@ TEST(a_renewed_lease_outlives_its_ttl_several_times)
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 1000, .on_lost = see_lost, .arg = &seen), &lock));
         for (int i = 0; i < 7; i++) {
                 nap(500);
-                CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-                CHECK_INT(pawl_check(lock), PAWL_OK);
-                CHECK(pawl_remaining_ms(lock) <= believable_ms(1000));
+                CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+                CHECK_CODE(pawl_check(lock), PAWL_OK);
+                CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(1000));
         }
-        CHECK_INT(pawl_stats(one, &stats), PAWL_OK);
-        CHECK(stats.renewals >= 3);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_stats(one, &stats), PAWL_OK);
+        CHECK_COMPARE(stats.renewals, >=, 3);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK_INT(atomic_load(&seen.lost), 0);
 }
 
@@ -156,11 +156,11 @@ TEST(one_lost_lock_does_not_stop_the_renewal_of_the_others)
                 MUST(pawl_acquire(one, name, PAWL_LOCK(.ttl_ms = 1500), &kept[i]));
         }
         MUST(pawl_acquire(one, "b", PAWL_LOCK(.ttl_ms = 1500, .on_lost = see_lost, .arg = &seen), &broken));
-        CHECK_INT(break_it(two, "b"), PAWL_OK);
+        CHECK_CODE(break_it(two, "b"), PAWL_OK);
         nap(2500);
         CHECK_INT(atomic_load(&seen.lost), 1);
         for (int i = 0; i < 8; i++)
-                CHECK_INT(pawl_check(kept[i]), PAWL_OK);
+                CHECK_CODE(pawl_check(kept[i]), PAWL_OK);
 }
 
 TEST(renew_extends_a_fixed_lease)
@@ -173,11 +173,11 @@ TEST(renew_extends_a_fixed_lease)
         for (int i = 0; i < 4; i++) {
                 nap(700);
                 int64_t before = pawl_remaining_ms(lock);
-                CHECK_INT(pawl_renew(lock), PAWL_OK);
-                CHECK(pawl_remaining_ms(lock) > before);
-                CHECK(pawl_remaining_ms(lock) <= believable_ms(2000));
+                CHECK_CODE(pawl_renew(lock), PAWL_OK);
+                CHECK_COMPARE(pawl_remaining_ms(lock), >, before);
+                CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(2000));
         }
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK_INT(atomic_load(&seen.lost), 0);
 }
 
@@ -189,13 +189,13 @@ TEST(a_lost_lease_is_never_resurrected)
 
         MUST(take_fixed(one, "a", 150, &seen, &lock));
         nap(200);
-        CHECK_INT(pawl_renew(lock), PAWL_LOST);
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_renew(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
         CHECK_INT(pawl_remaining_ms(lock), 0);
         CHECK(is_free(one, "a"));
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
         CHECK(SOON(atomic_load(&seen.lost) == 1));
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
 }
 
 TEST(a_process_stopped_past_its_lease_finds_it_lost_first_thing)
@@ -205,19 +205,19 @@ TEST(a_process_stopped_past_its_lease_finds_it_lost_first_thing)
         struct peer *peer = start_peer(place);
         pawl_lock *lock;
 
-        REQUIRE_INT(ask_peer(peer, "acquire a 0 600"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a 0 600"), PAWL_OK);
         uint64_t first = peer_token(peer);
         signal_peer(peer, SIGSTOP);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
-        CHECK(pawl_token(lock) > first);
+        CHECK_COMPARE(pawl_token(lock), >, first);
         tell_peer(peer, "check");
         signal_peer(peer, SIGCONT);
-        CHECK_INT(hear_peer(peer), PAWL_LOST);
+        CHECK_CODE(hear_peer(peer), PAWL_LOST);
         CHECK(SOON(ask_peer(peer, "lost") == 1));
         CHECK_INT(ask_peer(peer, "state"), PAWL_GONE);
-        CHECK_INT(ask_peer(peer, "release"), PAWL_LOST);
+        CHECK_CODE(ask_peer(peer, "release"), PAWL_LOST);
         CHECK_INT(ask_peer(peer, "lost"), 1);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
 }
 
 TEST(no_renewal_follows_a_release)
@@ -240,8 +240,8 @@ TEST(no_renewal_follows_a_release)
         }
         nap(200);
         for (int i = 0; i < LOCKS; i++) {
-                CHECK_INT(pawl_check(next[i]), PAWL_OK);
-                CHECK_INT(pawl_release(next[i]), PAWL_OK);
+                CHECK_CODE(pawl_check(next[i]), PAWL_OK);
+                CHECK_CODE(pawl_release(next[i]), PAWL_OK);
         }
         for (int i = 0; i < LOCKS; i++) {
                 snprintf(name, sizeof name, "n%d", i);
@@ -257,11 +257,11 @@ TEST(the_clients_ttl_is_the_default_of_its_locks)
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK(pawl_remaining_ms(lock) <= believable_ms(3000));
-        CHECK(pawl_remaining_ms(lock) > 500);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(3000));
+        CHECK_COMPARE(pawl_remaining_ms(lock), >, 500);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(two, "a", NULL, &lock));
-        CHECK(pawl_remaining_ms(lock) <= believable_ms(10000));
-        CHECK(pawl_remaining_ms(lock) > 3000);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_COMPARE(pawl_remaining_ms(lock), <=, believable_ms(10000));
+        CHECK_COMPARE(pawl_remaining_ms(lock), >, 3000);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }

@@ -137,7 +137,7 @@ TEST_WITHIN(300, several_processes_never_meet)
         }
         for (int i = 0; i < PROCESSES; i++) {
                 int status = -1;
-                CHECK(wait(&status) > 0);
+                CHECK_COMPARE(wait(&status), >, 0);
                 CHECK_INT(status, 0);
         }
         CHECK_INT(atomic_load(&counters->wrong), 0);

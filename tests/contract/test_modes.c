@@ -14,12 +14,12 @@ TEST(readers_share_and_keep_a_writer_out)
         NEEDS(one, PAWL_CAN_SHARE);
         MUST(pawl_acquire(one, "a", SHARE, &readers[0]));
         MUST(pawl_acquire(two, "a", SHARE, &readers[1]));
-        CHECK_INT(pawl_acquire(one, "a", ALONE, &writer), PAWL_BUSY);
-        CHECK_INT(pawl_release(readers[0]), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", ALONE, &writer), PAWL_BUSY);
-        CHECK_INT(pawl_release(readers[1]), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", ALONE, &writer), PAWL_OK);
-        CHECK_INT(pawl_acquire(two, "a", SHARE, &readers[0]), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(one, "a", ALONE, &writer), PAWL_BUSY);
+        CHECK_CODE(pawl_release(readers[0]), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", ALONE, &writer), PAWL_BUSY);
+        CHECK_CODE(pawl_release(readers[1]), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", ALONE, &writer), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", SHARE, &readers[0]), PAWL_BUSY);
 }
 
 TEST(a_reader_does_not_overtake_a_writer_in_the_queue)
@@ -33,15 +33,15 @@ TEST(a_reader_does_not_overtake_a_writer_in_the_queue)
         MUST(pawl_acquire(one, "a", SHARE, &first));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &writer_seen, &writer));
         REQUIRE(queue_reaches(one, "a", 1));
-        CHECK_INT(pawl_acquire(one, "a", SHARE, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(one, "a", SHARE, &none), PAWL_BUSY);
         MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.mode = PAWL_SHARED), see_granted, &reader_seen, &reader));
         REQUIRE(queue_reaches(one, "a", 2));
-        CHECK_INT(pawl_release(first), PAWL_OK);
+        CHECK_CODE(pawl_release(first), PAWL_OK);
         REQUIRE(SOON(atomic_load(&writer_seen.granted) == 1));
         CHECK_INT(atomic_load(&reader_seen.granted), 0);
-        CHECK_INT(pawl_release(writer), PAWL_OK);
+        CHECK_CODE(pawl_release(writer), PAWL_OK);
         REQUIRE(SOON(atomic_load(&reader_seen.granted) == 1));
-        CHECK_INT(atomic_load(&reader_seen.status), PAWL_OK);
+        CHECK_CODE(atomic_load(&reader_seen.status), PAWL_OK);
 }
 
 TEST(readers_who_waited_together_are_let_in_together)
@@ -57,11 +57,11 @@ TEST(readers_who_waited_together_are_let_in_together)
         for (int i = 0; i < READERS; i++)
                 MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.mode = PAWL_SHARED), see_granted, &seen[i], &readers[i]));
         REQUIRE(queue_reaches(one, "a", READERS));
-        CHECK_INT(pawl_release(writer), PAWL_OK);
+        CHECK_CODE(pawl_release(writer), PAWL_OK);
         for (int i = 0; i < READERS; i++)
                 CHECK(SOON(atomic_load(&seen[i].granted) == 1));
         for (int i = 0; i < READERS; i++)
-                CHECK_INT(pawl_check(readers[i]), PAWL_OK);
+                CHECK_CODE(pawl_check(readers[i]), PAWL_OK);
 }
 
 TEST(a_reader_that_leaves_the_queue_lets_no_writer_in_beside_another_reader)
@@ -79,13 +79,13 @@ TEST(a_reader_that_leaves_the_queue_lets_no_writer_in_beside_another_reader)
         REQUIRE(queue_reaches(one, "a", 2));
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &writer_seen, &writer));
         REQUIRE(queue_reaches(one, "a", 3));
-        CHECK_INT(pawl_cancel(leaver), PAWL_OK);
+        CHECK_CODE(pawl_cancel(leaver), PAWL_OK);
         REQUIRE(queue_reaches(one, "a", 2));
-        CHECK_INT(pawl_release(first), PAWL_OK);
+        CHECK_CODE(pawl_release(first), PAWL_OK);
         REQUIRE(SOON(atomic_load(&other_seen.granted) == 1));
         nap(50);
         CHECK_INT(atomic_load(&writer_seen.granted), 0);
-        CHECK_INT(pawl_release(other), PAWL_OK);
+        CHECK_CODE(pawl_release(other), PAWL_OK);
         CHECK(SOON(atomic_load(&writer_seen.granted) == 1));
 }
 
@@ -100,14 +100,14 @@ TEST(at_most_n_hold_a_limited_lock_and_n_do)
         NEEDS(one, PAWL_CAN_LIMIT);
         for (int i = 0; i < N - 1; i++)
                 MUST(pawl_acquire(i % 2 ? one : two, "a", ONE_OF(N), &locks[i]));
-        REQUIRE_INT(ask_peer(peer, "acquire a -1 0 0 1 %d", N), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_BUSY);
-        CHECK_INT(pawl_acquire(two, "a", ALONE, &none), PAWL_BUSY);
-        CHECK_INT(pawl_release(locks[0]), PAWL_OK);
-        CHECK_INT(pawl_acquire(two, "a", ONE_OF(N), &locks[0]), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_BUSY);
-        CHECK_INT(ask_peer(peer, "release"), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a -1 0 0 1 %d", N), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(two, "a", ALONE, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_release(locks[0]), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", ONE_OF(N), &locks[0]), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_BUSY);
+        CHECK_CODE(ask_peer(peer, "release"), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", ONE_OF(N), &none), PAWL_OK);
 }
 
 TEST(a_freed_place_of_a_limited_lock_goes_to_the_first_in_the_queue)
@@ -125,14 +125,14 @@ TEST(a_freed_place_of_a_limited_lock_goes_to_the_first_in_the_queue)
                                         &seen[i], &waiting[i]));
                 REQUIRE(queue_reaches(one, "a", i + 1));
         }
-        CHECK_INT(pawl_release(held[0]), PAWL_OK);
+        CHECK_CODE(pawl_release(held[0]), PAWL_OK);
         REQUIRE(SOON(atomic_load(&seen[0].granted) == 1));
         nap(50);
         CHECK_INT(atomic_load(&seen[1].granted), 0);
-        CHECK_INT(pawl_release(waiting[0]), PAWL_OK);
+        CHECK_CODE(pawl_release(waiting[0]), PAWL_OK);
         REQUIRE(SOON(atomic_load(&seen[1].granted) == 1));
         CHECK_INT(atomic_load(&seen[2].granted), 0);
-        CHECK_INT(pawl_release(held[1]), PAWL_OK);
+        CHECK_CODE(pawl_release(held[1]), PAWL_OK);
         REQUIRE(SOON(atomic_load(&seen[2].granted) == 1));
 }
 
@@ -145,10 +145,10 @@ TEST(the_place_of_a_dead_holder_of_a_limited_lock_becomes_free)
 
         NEEDS(one, PAWL_CAN_LIMIT);
         MUST(pawl_acquire(one, "a", ONE_OF(2), &held));
-        REQUIRE_INT(ask_peer(peer, "acquire a -1 700 0 1 2"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a -1 700 0 1 2"), PAWL_OK);
         kill_peer(peer);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.mode = PAWL_SHARED, .max_holders = 2, .wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_check(held), PAWL_OK);
+        CHECK_CODE(pawl_check(held), PAWL_OK);
 }
 
 /* ---- starvation ------------------------------------------------------------------------------------------------ */
@@ -189,8 +189,8 @@ TEST(writers_are_not_starved_by_readers)
         }
         CHECK(SOON(atomic_load(&reads) > 10));
         for (int i = 0; i < 5; i++) {
-                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock), PAWL_OK);
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock), PAWL_OK);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
         }
         int before = atomic_load(&reads);
         CHECK(SOON(atomic_load(&reads) > before)); /* nor are readers by writers */
@@ -210,13 +210,13 @@ TEST(a_mode_the_engine_does_not_claim_is_refused_and_leaves_nothing_behind)
         pawl_lock *lock;
 
         if (!(can & PAWL_CAN_SHARE))
-                CHECK_INT(pawl_acquire(one, "a", SHARE, &lock), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_acquire(one, "a", SHARE, &lock), PAWL_UNSUPPORTED);
         if (!(can & PAWL_CAN_LIMIT))
-                CHECK_INT(pawl_acquire(one, "a", ONE_OF(2), &lock), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_acquire(one, "a", ONE_OF(2), &lock), PAWL_UNSUPPORTED);
         if (!(can & PAWL_CAN_DELAY))
-                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.delay_ms = 100), &lock), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.delay_ms = 100), &lock), PAWL_UNSUPPORTED);
         if (!(can & PAWL_CAN_DETACH))
-                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_DETACH), &lock), PAWL_UNSUPPORTED);
         CHECK(nothing_is_left(one, "a"));
         CHECK(is_free(one, "a"));
 }

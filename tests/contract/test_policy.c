@@ -12,7 +12,7 @@ TEST(the_age_of_holders_and_waiters_is_shown_as_it_was_given)
         pawl_lock *lock, *waiting, *ageless;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_AGE)) {
-                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.age = old), &lock), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.age = old), &lock), PAWL_UNSUPPORTED);
                 return;
         }
         NEEDS(one, PAWL_CAN_INSPECT);
@@ -23,17 +23,17 @@ TEST(the_age_of_holders_and_waiters_is_shown_as_it_was_given)
         REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0) && line_of(&view, PAWL_ROLE_WAITER, 0));
         CHECK_UINT(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age, old);
         CHECK_UINT(line_of(&view, PAWL_ROLE_WAITER, 0)->entry.age, young);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_wait(waiting, PATIENCE), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_OK);
         MUST(show(three, "a", &view));
         REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0));
         CHECK_UINT(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age, young);
-        CHECK_INT(pawl_release(waiting), PAWL_OK);
+        CHECK_CODE(pawl_release(waiting), PAWL_OK);
         MUST(pawl_acquire(one, "a", NULL, &ageless));
         MUST(show(three, "a", &view));
         REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0));
         CHECK_UINT(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age, 0);
-        CHECK_INT(pawl_release(ageless), PAWL_OK);
+        CHECK_CODE(pawl_release(ageless), PAWL_OK);
 }
 
 TEST(the_ages_of_those_who_share_are_shown)
@@ -52,8 +52,8 @@ TEST(the_ages_of_those_who_share_are_shown)
         for (unsigned i = 0; i < view.count; i++)
                 sum += view.lines[i].entry.role == PAWL_ROLE_HOLDER ? view.lines[i].entry.age : 0;
         CHECK_UINT(sum, 123);
-        CHECK_INT(pawl_release(first), PAWL_OK);
-        CHECK_INT(pawl_release(second), PAWL_OK);
+        CHECK_CODE(pawl_release(first), PAWL_OK);
+        CHECK_CODE(pawl_release(second), PAWL_OK);
 }
 
 TEST(a_claim_can_be_waited_for_bit_by_bit_without_losing_its_place)
@@ -64,16 +64,16 @@ TEST(a_claim_can_be_waited_for_bit_by_bit_without_losing_its_place)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &waiting));
-        CHECK_INT(pawl_wait(waiting, PAWL_NO_WAIT), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_wait(waiting, PAWL_NO_WAIT), PAWL_TIMEOUT);
         for (int i = 0; i < 5; i++)
-                CHECK_INT(pawl_wait(waiting, 20), PAWL_TIMEOUT);
+                CHECK_CODE(pawl_wait(waiting, 20), PAWL_TIMEOUT);
         CHECK_INT(pawl_state(waiting), PAWL_WAITING);
-        CHECK_INT(pawl_wait(waiting, -2), PAWL_INVALID);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_wait(waiting, PATIENCE), PAWL_OK);
-        CHECK_INT(pawl_wait(waiting, PAWL_NO_WAIT), PAWL_OK);
-        CHECK_INT(pawl_check(waiting), PAWL_OK);
-        CHECK_INT(pawl_release(waiting), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, -2), PAWL_INVALID);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, PAWL_NO_WAIT), PAWL_OK);
+        CHECK_CODE(pawl_check(waiting), PAWL_OK);
+        CHECK_CODE(pawl_release(waiting), PAWL_OK);
 }
 
 TEST(who_waits_for_a_claim_hears_that_it_was_cancelled_or_timed_out)
@@ -84,14 +84,14 @@ TEST(who_waits_for_a_claim_hears_that_it_was_cancelled_or_timed_out)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), NULL, NULL, &waiting));
-        CHECK_INT(pawl_wait(waiting, PATIENCE), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_TIMEOUT);
         CHECK_INT(pawl_state(waiting), PAWL_OVER);
         pawl_release(waiting);
         MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &waiting));
-        CHECK_INT(pawl_cancel(waiting), PAWL_OK);
-        CHECK_INT(pawl_wait(waiting, PATIENCE), PAWL_CANCELLED);
+        CHECK_CODE(pawl_cancel(waiting), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_CANCELLED);
         pawl_release(waiting);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 static void *wait_for_ever(void *arg)
@@ -112,12 +112,12 @@ TEST(a_claim_that_is_given_back_ends_the_wait_of_another_thread)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &waiting));
-        REQUIRE(pthread_create(&thread, NULL, wait_for_ever, waiting) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, wait_for_ever, waiting), 0);
         nap(100);
         pawl_release(waiting);
-        REQUIRE(pthread_join(thread, &code) == 0);
+        REQUIRE_INT(pthread_join(thread, &code), 0);
         CHECK(atomic_load((atomic_int *)code) == PAWL_CANCELLED || atomic_load((atomic_int *)code) == PAWL_MISUSE);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 static void *wait_patiently(void *arg)
@@ -139,15 +139,15 @@ TEST(a_claim_that_is_cancelled_ends_the_wait_of_another_thread_at_once)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &waiting));
-        REQUIRE(pthread_create(&thread, NULL, wait_patiently, waiting) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, wait_patiently, waiting), 0);
         nap(100);
         before = now_ms();
-        CHECK_INT(pawl_cancel(waiting), PAWL_OK);
-        REQUIRE(pthread_join(thread, &code) == 0);
-        CHECK_INT(atomic_load((atomic_int *)code), PAWL_CANCELLED);
-        CHECK(now_ms() - before < PATIENCE / 2);
+        CHECK_CODE(pawl_cancel(waiting), PAWL_OK);
+        REQUIRE_INT(pthread_join(thread, &code), 0);
+        CHECK_CODE(atomic_load((atomic_int *)code), PAWL_CANCELLED);
+        CHECK_COMPARE(now_ms() - before, <, PATIENCE / 2);
         pawl_release(waiting);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(who_waits_for_a_claim_does_not_take_the_callbacks_place)
@@ -159,11 +159,11 @@ TEST(who_waits_for_a_claim_does_not_take_the_callbacks_place)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
-        CHECK_INT(pawl_wait(waiting, 20), PAWL_TIMEOUT);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_wait(waiting, PATIENCE), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, 20), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(pawl_release(waiting), PAWL_OK);
+        CHECK_CODE(pawl_release(waiting), PAWL_OK);
         CHECK_INT(atomic_load(&seen.granted), 1);
 }
 
@@ -175,16 +175,16 @@ TEST(a_wounded_holder_is_told_by_check_and_cut_off_at_the_end_of_its_lease)
         pawl_lock *lock, *next;
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 1000, .on_lost = see_lost, .arg = &seen), &lock));
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_wound(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_wound(lock), PAWL_OK);
         int code = pawl_check(lock);
         CHECK(code == PAWL_WOUNDED || code == PAWL_LOST);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
         CHECK(SOON(atomic_load(&seen.lost) == 1));
-        CHECK_INT(pawl_check(lock), PAWL_LOST);
-        CHECK_INT(pawl_wound(lock), PAWL_LOST);
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
-        CHECK_INT(pawl_release(next), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_LOST);
+        CHECK_CODE(pawl_wound(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(next), PAWL_OK);
 }
 
 TEST(a_wounded_holder_may_let_go_in_peace)
@@ -194,16 +194,16 @@ TEST(a_wounded_holder_may_let_go_in_peace)
         pawl_lock *lock, *next;
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000), &lock));
-        CHECK_INT(pawl_wound(lock), PAWL_OK);
-        CHECK_INT(pawl_check(lock), PAWL_WOUNDED);
-        CHECK_INT(pawl_renew(lock), PAWL_WOUNDED);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_wound(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_WOUNDED);
+        CHECK_CODE(pawl_renew(lock), PAWL_WOUNDED);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_release(next), PAWL_OK);
+        CHECK_CODE(pawl_release(next), PAWL_OK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_wound(NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_wound(NULL), PAWL_INVALID);
 }
 
 TEST(a_lease_that_is_taken_up_keeps_its_token_and_shows_its_new_owner)
@@ -220,14 +220,14 @@ TEST(a_lease_that_is_taken_up_keeps_its_token_and_shows_its_new_owner)
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 30000, .flags = PAWL_DETACH), &lock));
         token = pawl_token(lock);
         MUST(pawl_lease(lock, word, sizeof word));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         MUST(pawl_adopt(two, word, NULL, &taken));
         CHECK_UINT(pawl_token(taken), token);
         MUST(show(one, "a", &view));
         REQUIRE(line_of(&view, PAWL_ROLE_HOLDER, 0));
         CHECK_STR(line_of(&view, PAWL_ROLE_HOLDER, 0)->owner, "the taker");
         CHECK_UINT(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.token, token);
-        CHECK_INT(pawl_release(taken), PAWL_OK);
+        CHECK_CODE(pawl_release(taken), PAWL_OK);
         CHECK(SOON(is_free(one, "a")));
 }
 
@@ -240,16 +240,16 @@ TEST(a_detached_lease_can_be_renewed_as_others_are_also_by_who_takes_it_up)
         pawl_lock *lock, *taken, *none;
 
         NEEDS(one, PAWL_CAN_DETACH);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_RENEW), &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_RENEW), &lock), PAWL_INVALID);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = TTL, .flags = PAWL_DETACH | PAWL_RENEW), &lock));
         nap(2 * TTL);
-        REQUIRE_INT(pawl_check(lock), PAWL_OK);
+        REQUIRE_CODE(pawl_check(lock), PAWL_OK);
         MUST(pawl_lease(lock, word, sizeof word));
         MUST(pawl_adopt(two, word, PAWL_LOCK(.flags = PAWL_RENEW), &taken));
-        CHECK_INT(pawl_forget(lock), PAWL_OK);
+        CHECK_CODE(pawl_forget(lock), PAWL_OK);
         nap(2 * TTL);
-        CHECK_INT(pawl_check(taken), PAWL_OK);
-        CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(pawl_release(taken), PAWL_OK);
+        CHECK_CODE(pawl_check(taken), PAWL_OK);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_release(taken), PAWL_OK);
         CHECK(SOON(is_free(one, "a")));
 }

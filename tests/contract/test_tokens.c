@@ -19,7 +19,7 @@ TEST(tokens_grow_from_grant_to_grant)
 
         for (int i = 0; i < 200; i++) {
                 uint64_t token = token_of_a_turn(clients[i % 2], "a", PAWL_EXCLUSIVE);
-                REQUIRE(token > last);
+                REQUIRE_COMPARE(token, >, last);
                 REQUIRE(token < UINT64_C(1) << 63);
                 last = token;
         }
@@ -33,8 +33,8 @@ TEST(tokens_grow_over_close_and_open)
         for (int i = 0; i < 20; i++) {
                 pawl_client *client = join(place);
                 uint64_t token = token_of_a_turn(client, "a", PAWL_EXCLUSIVE);
-                REQUIRE(token > last);
-                REQUIRE_INT(leave(client), PAWL_OK);
+                REQUIRE_COMPARE(token, >, last);
+                REQUIRE_CODE(leave(client), PAWL_OK);
                 last = token;
         }
 }
@@ -47,12 +47,12 @@ TEST(tokens_grow_over_the_death_of_a_process)
 
         for (int i = 0; i < 3; i++) {
                 struct peer *peer = start_peer(place);
-                REQUIRE_INT(ask_peer(peer, "acquire a %d 500", PATIENCE), PAWL_OK);
-                REQUIRE(peer_token(peer) > last);
+                REQUIRE_CODE(ask_peer(peer, "acquire a %d 500", PATIENCE), PAWL_OK);
+                REQUIRE_COMPARE(peer_token(peer), >, last);
                 last = peer_token(peer);
                 kill_peer(peer);
                 uint64_t token = token_of_a_turn(one, "a", PAWL_EXCLUSIVE);
-                REQUIRE(token > last);
+                REQUIRE_COMPARE(token, >, last);
                 last = token;
         }
 }
@@ -65,8 +65,8 @@ TEST(tokens_grow_over_an_expired_lease)
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 200, .flags = PAWL_NO_RENEW), &lock));
         uint64_t first = pawl_token(lock);
-        CHECK(token_of_a_turn(two, "a", PAWL_EXCLUSIVE) > first);
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
+        CHECK_COMPARE(token_of_a_turn(two, "a", PAWL_EXCLUSIVE), >, first);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
 }
 
 TEST(tokens_grow_over_a_break)
@@ -78,8 +78,8 @@ TEST(tokens_grow_over_a_break)
         NEEDS(one, PAWL_CAN_BREAK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         uint64_t first = pawl_token(lock);
-        CHECK_INT(break_it(two, "a"), PAWL_OK);
-        CHECK(token_of_a_turn(two, "a", PAWL_EXCLUSIVE) > first);
+        CHECK_CODE(break_it(two, "a"), PAWL_OK);
+        CHECK_COMPARE(token_of_a_turn(two, "a", PAWL_EXCLUSIVE), >, first);
 }
 
 TEST(shared_grants_have_growing_tokens_too)
@@ -92,12 +92,12 @@ TEST(shared_grants_have_growing_tokens_too)
         NEEDS(one, PAWL_CAN_SHARE);
         for (int i = 0; i < 5; i++) {
                 MUST(pawl_acquire(one, "a", PAWL_LOCK(.mode = PAWL_SHARED), &locks[i]));
-                CHECK(pawl_token(locks[i]) > last);
+                CHECK_COMPARE(pawl_token(locks[i]), >, last);
                 last = pawl_token(locks[i]);
         }
         for (int i = 0; i < 5; i++)
-                CHECK_INT(pawl_release(locks[i]), PAWL_OK);
-        CHECK(token_of_a_turn(one, "a", PAWL_EXCLUSIVE) > last);
+                CHECK_CODE(pawl_release(locks[i]), PAWL_OK);
+        CHECK_COMPARE(token_of_a_turn(one, "a", PAWL_EXCLUSIVE), >, last);
 }
 
 TEST(a_waiter_has_no_token_before_its_grant)
@@ -113,10 +113,10 @@ TEST(a_waiter_has_no_token_before_its_grant)
         REQUIRE(queue_reaches(one, "a", 1));
         CHECK_UINT(pawl_token(waiting), 0);
         uint64_t first = pawl_token(held);
-        CHECK_INT(pawl_release(held), PAWL_OK);
+        CHECK_CODE(pawl_release(held), PAWL_OK);
         REQUIRE(SOON(atomic_load(&seen.granted) == 1));
-        CHECK(pawl_token(waiting) > first);
-        CHECK_INT(pawl_release(waiting), PAWL_OK);
+        CHECK_COMPARE(pawl_token(waiting), >, first);
+        CHECK_CODE(pawl_release(waiting), PAWL_OK);
 }
 
 TEST(the_token_stays_readable_after_a_loss)
@@ -129,7 +129,7 @@ TEST(the_token_stays_readable_after_a_loss)
         uint64_t token = pawl_token(lock);
         CHECK(SOON(pawl_check(lock) == PAWL_LOST));
         CHECK_UINT(pawl_token(lock), token);
-        CHECK_INT(pawl_release(lock), PAWL_LOST);
+        CHECK_CODE(pawl_release(lock), PAWL_LOST);
 }
 
 /* ---- many threads ---------------------------------------------------------------------------------------------- */
@@ -168,11 +168,11 @@ TEST(a_thousand_grants_over_eight_threads_have_growing_tokens_in_their_order)
 
         book.client = join(fresh_place());
         for (int i = 0; i < THREADS; i++)
-                REQUIRE(pthread_create(&threads[i], NULL, write_tokens, NULL) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, write_tokens, NULL), 0);
         for (int i = 0; i < THREADS; i++)
                 pthread_join(threads[i], NULL);
         CHECK_INT(atomic_load(&book.wrong), 0);
         REQUIRE_INT(book.count, GRANTS);
         for (int i = 1; i < GRANTS; i++)
-                REQUIRE(book.tokens[i] > book.tokens[i - 1]);
+                REQUIRE_COMPARE(book.tokens[i], >, book.tokens[i - 1]);
 }

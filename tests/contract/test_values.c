@@ -27,18 +27,18 @@ TEST(what_a_holder_stores_others_fetch_also_after_the_release)
         uint64_t token;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_fetch(two, "a", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_fetch(two, "a", &value), PAWL_NOT_FOUND);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         token = pawl_token(lock);
-        CHECK_INT(pawl_fetch(two, "a", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_fetch(two, "a", &value), PAWL_NOT_FOUND);
         MUST(store_text(lock, "first", 0));
         CHECK(is_kept(two, "a", "first", token));
         CHECK(is_kept(one, "a", "first", token));
         MUST(store_text(lock, "second, and longer", 0));
         CHECK(is_kept(two, "a", "second, and longer", token));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(is_kept(two, "a", "second, and longer", token));
-        CHECK_INT(pawl_fetch(two, "b", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_fetch(two, "b", &value), PAWL_NOT_FOUND);
 }
 
 TEST(size_0_keeps_nothing_any_more)
@@ -50,12 +50,12 @@ TEST(size_0_keeps_nothing_any_more)
 
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_store(lock, NULL, 0, 0), PAWL_OK);
+        CHECK_CODE(pawl_store(lock, NULL, 0, 0), PAWL_OK);
         MUST(store_text(lock, "something", 0));
-        CHECK_INT(pawl_store(lock, NULL, 0, 0), PAWL_OK);
-        CHECK_INT(pawl_fetch(one, "a", &value), PAWL_NOT_FOUND);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_fetch(one, "a", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_store(lock, NULL, 0, 0), PAWL_OK);
+        CHECK_CODE(pawl_fetch(one, "a", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_fetch(one, "a", &value), PAWL_NOT_FOUND);
 }
 
 TEST(any_bytes_and_as_many_as_are_allowed_are_kept_as_they_are)
@@ -79,10 +79,10 @@ TEST(any_bytes_and_as_many_as_are_allowed_are_kept_as_they_are)
                 CHECK_INT(((char *)value.data)[value.size], 0);
                 free(value.data);
         }
-        CHECK_INT(pawl_store(lock, data, sizeof data, 0), PAWL_INVALID);
-        CHECK_INT(pawl_store(lock, NULL, 1, 0), PAWL_INVALID);
-        CHECK_INT(pawl_store(lock, data, 1, -1), PAWL_INVALID);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_store(lock, data, sizeof data, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_store(lock, NULL, 1, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_store(lock, data, 1, -1), PAWL_INVALID);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(who_was_cut_off_stores_nothing)
@@ -97,17 +97,17 @@ TEST(who_was_cut_off_stores_nothing)
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 60000), &lock));
         MUST(store_text(lock, "before", 0));
         token = pawl_token(lock);
-        CHECK_INT(break_it(two, "a"), PAWL_OK);
+        CHECK_CODE(break_it(two, "a"), PAWL_OK);
         code = store_text(lock, "after", 0);
-        CHECK_INT(code, PAWL_LOST);
+        CHECK_CODE(code, PAWL_LOST);
         CHECK(is_kept(two, "a", "before", token));
         MUST(pawl_acquire(two, "a", NULL, &next));
-        CHECK_INT(store_text(lock, "later still", 0), PAWL_LOST);
+        CHECK_CODE(store_text(lock, "later still", 0), PAWL_LOST);
         CHECK(is_kept(two, "a", "before", token));
         MUST(store_text(next, "the next one's", 0));
-        CHECK_INT(store_text(lock, "much later", 0), PAWL_LOST);
+        CHECK_CODE(store_text(lock, "much later", 0), PAWL_LOST);
         CHECK(is_kept(one, "a", "the next one's", pawl_token(next)));
-        CHECK_INT(pawl_release(next), PAWL_OK);
+        CHECK_CODE(pawl_release(next), PAWL_OK);
         pawl_release(lock);
 }
 
@@ -119,16 +119,16 @@ TEST(a_holder_that_slept_past_its_lease_stores_nothing)
         pawl_lock *lock;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        REQUIRE_INT(ask_peer(peer, "acquire a 0 300"), PAWL_OK);
-        REQUIRE_INT(ask_peer(peer, "store early"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a 0 300"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "store early"), PAWL_OK);
         signal_peer(peer, SIGSTOP);
         tell_peer(peer, "store late");
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
         MUST(store_text(lock, "ours", 0));
         signal_peer(peer, SIGCONT);
-        CHECK_INT(hear_peer(peer), PAWL_LOST);
+        CHECK_CODE(hear_peer(peer), PAWL_LOST);
         CHECK(is_kept(one, "a", "ours", pawl_token(lock)));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(what_is_kept_for_a_while_is_gone_afterwards)
@@ -141,17 +141,17 @@ TEST(what_is_kept_for_a_while_is_gone_afterwards)
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "long", NULL, &lock));
         MUST(store_text(lock, "long", 600000));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(store_text(lock, "short", 1500));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(pawl_fetch(two, "a", &value) == PAWL_NOT_FOUND || (free(value.data), false)));
         MUST(pawl_fetch(two, "long", &value));
         free(value.data);
         MUST(pawl_acquire(two, "a", NULL, &lock));
         MUST(store_text(lock, "again", 0));
         CHECK(is_kept(one, "a", "again", pawl_token(lock)));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(a_value_knows_when_it_was_stored_and_what_time_it_is)
@@ -167,13 +167,13 @@ TEST(a_value_knows_when_it_was_stored_and_what_time_it_is)
         MUST(pawl_fetch(one, "a", &first));
         nap(20);
         MUST(pawl_fetch(one, "a", &second));
-        CHECK(first.stored_us > INT64_C(1600000000000000));
-        CHECK(first.now_us >= first.stored_us - 1000); /* ZooKeeper tells milliseconds */
+        CHECK_COMPARE(first.stored_us, >, INT64_C(1600000000000000));
+        CHECK_COMPARE(first.now_us, >=, first.stored_us - 1000); /* ZooKeeper tells milliseconds */
         CHECK_INT(first.stored_us, second.stored_us);
-        CHECK(second.now_us - first.now_us >= 10000);
+        CHECK_COMPARE(second.now_us - first.now_us, >=, 10000);
         free(first.data);
         free(second.data);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(only_who_holds_a_lock_alone_may_store)
@@ -186,23 +186,23 @@ TEST(only_who_holds_a_lock_alone_may_store)
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
                 MUST(pawl_acquire(one, "a", NULL, &lock));
-                CHECK_INT(pawl_store(lock, "x", 1, 0), PAWL_UNSUPPORTED);
-                CHECK_INT(pawl_fetch(one, "a", &value), PAWL_UNSUPPORTED);
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_store(lock, "x", 1, 0), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_fetch(one, "a", &value), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
                 return;
         }
-        CHECK_INT(pawl_store(NULL, "x", 1, 0), PAWL_INVALID);
-        CHECK_INT(pawl_fetch(one, "", &value), PAWL_INVALID);
-        CHECK_INT(pawl_fetch(one, "a", NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_store(NULL, "x", 1, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_fetch(one, "", &value), PAWL_INVALID);
+        CHECK_CODE(pawl_fetch(one, "a", NULL), PAWL_INVALID);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &claim));
-        CHECK_INT(pawl_store(claim, "x", 1, 0), PAWL_MISUSE);
+        CHECK_CODE(pawl_store(claim, "x", 1, 0), PAWL_MISUSE);
         pawl_release(claim);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         NEEDS(one, PAWL_CAN_SHARE);
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.mode = PAWL_SHARED), &lock));
-        CHECK_INT(pawl_store(lock, "x", 1, 0), PAWL_INVALID);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_store(lock, "x", 1, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 /* Read, add, store, again and again, by two processes' worth of clients: nothing is lost, and every fetch sees what was
@@ -223,13 +223,13 @@ TEST(counting_under_the_lock_loses_nothing)
 
                 MUST(pawl_acquire(mine, "a", NULL, &lock));
                 code = pawl_fetch(mine, "a", &value);
-                CHECK_INT(code, i ? PAWL_OK : PAWL_NOT_FOUND);
+                CHECK_CODE(code, i ? PAWL_OK : PAWL_NOT_FOUND);
                 CHECK_INT(code == PAWL_OK ? atoi(value.data) : 0, i);
                 free(code == PAWL_OK ? value.data : NULL);
                 snprintf(text, sizeof text, "%d", i + 1);
                 MUST(store_text(lock, text, 0));
                 CHECK(is_kept(other, "a", text, pawl_token(lock)));
-                CHECK_INT(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
         }
 }
 
@@ -244,7 +244,7 @@ TEST(what_is_kept_does_not_stand_in_the_way)
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_INSPECT);
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(store_text(lock, "kept", 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(nothing_is_left(one, "a"));
         MUST(list(one, NULL, &view));
         CHECK_UINT(view.holders, 0);

@@ -14,14 +14,14 @@ TEST(a_try_that_failed_leaves_nothing_behind)
                 int code = pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT, .why = &why), &none);
                 if (code != PAWL_BUSY)
                         NOTE("%s", why.text);
-                REQUIRE_INT(code, PAWL_BUSY);
+                REQUIRE_CODE(code, PAWL_BUSY);
         }
         if (pawl_capabilities(one) & PAWL_CAN_INSPECT) {
-                CHECK_INT(show(one, "a", &view), PAWL_OK);
+                CHECK_CODE(show(one, "a", &view), PAWL_OK);
                 CHECK_UINT(view.holders, 1);
                 CHECK_UINT(view.waiters, 0);
         }
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(nothing_is_left(one, "a"));
         CHECK(is_free(one, "a"));
 }
@@ -34,9 +34,9 @@ TEST(a_wait_that_timed_out_leaves_nothing_behind_and_was_not_shorter_than_asked)
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
         int64_t before = now_ms();
-        CHECK_INT(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = 150), &none), PAWL_TIMEOUT);
-        CHECK(now_ms() - before >= 149);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = 150), &none), PAWL_TIMEOUT);
+        CHECK_COMPARE(now_ms() - before, >=, 149);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(nothing_is_left(one, "a"))); /* the caller was told at once: the store is told behind him */
         CHECK(SOON(is_free(one, "a")));
         CHECK(SOON(is_free(two, "a")));
@@ -52,11 +52,11 @@ TEST(an_asynchronous_wait_times_out_too)
         MUST(pawl_acquire(one, "a", NULL, &lock));
         MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), see_granted, &seen, &waiting));
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&seen.status), PAWL_TIMEOUT);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_TIMEOUT);
         CHECK_INT(pawl_state(waiting), PAWL_OVER);
-        CHECK_INT(pawl_check(waiting), PAWL_MISUSE);
+        CHECK_CODE(pawl_check(waiting), PAWL_MISUSE);
         (void)pawl_release(waiting);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(nothing_is_left(one, "a")));
         CHECK_INT(atomic_load(&seen.granted), 1);
 }
@@ -72,13 +72,13 @@ TEST(a_cancelled_claim_says_so_once_and_leaves_nothing_behind)
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
         REQUIRE(queue_reaches(one, "a", 1));
         CHECK_INT(pawl_state(waiting), PAWL_WAITING);
-        CHECK_INT(pawl_cancel(waiting), PAWL_OK);
+        CHECK_CODE(pawl_cancel(waiting), PAWL_OK);
         CHECK(SOON(atomic_load(&seen.granted) == 1));
-        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
+        CHECK_CODE(atomic_load(&seen.status), PAWL_CANCELLED);
         CHECK_INT(pawl_state(waiting), PAWL_OVER);
-        CHECK_INT(pawl_cancel(waiting), PAWL_MISUSE);
+        CHECK_CODE(pawl_cancel(waiting), PAWL_MISUSE);
         CHECK(queue_reaches(one, "a", 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(is_free(one, "a"));
         (void)pawl_release(waiting);
         CHECK_INT(atomic_load(&seen.granted), 1);
@@ -90,9 +90,9 @@ TEST(cancelling_what_is_held_is_misuse_and_changes_nothing)
         pawl_lock *lock;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        CHECK_INT(pawl_cancel(lock), PAWL_MISUSE);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_cancel(lock), PAWL_MISUSE);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(releasing_a_claim_that_waits_ends_it_without_a_later_callback)
@@ -111,7 +111,7 @@ TEST(releasing_a_claim_that_waits_ends_it_without_a_later_callback)
                 CHECK_INT(atomic_load(&seen.granted), calls);
         }
         CHECK(queue_reaches(one, "a", 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(is_free(one, "a"))); /* the last one may have been on its way when the queue was empty */
 }
 
@@ -126,14 +126,14 @@ TEST(a_cancel_that_races_with_the_grant_loses_nothing)
                 struct seen seen = {0};
                 MUST(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PATIENCE), &lock));
                 MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
-                CHECK_INT(pawl_release_async(lock, NULL, NULL), PAWL_OK);
+                CHECK_CODE(pawl_release_async(lock, NULL, NULL), PAWL_OK);
                 (void)pawl_cancel(waiting);
                 REQUIRE(SOON(atomic_load(&seen.granted) == 1));
                 if (atomic_load(&seen.status) == PAWL_OK) {
-                        CHECK_INT(pawl_check(waiting), PAWL_OK);
-                        CHECK_INT(pawl_release(waiting), PAWL_OK);
+                        CHECK_CODE(pawl_check(waiting), PAWL_OK);
+                        CHECK_CODE(pawl_release(waiting), PAWL_OK);
                 } else {
-                        CHECK_INT(atomic_load(&seen.status), PAWL_CANCELLED);
+                        CHECK_CODE(atomic_load(&seen.status), PAWL_CANCELLED);
                         (void)pawl_release(waiting);
                 }
                 REQUIRE(SOON(is_free(one, "a")));
@@ -152,11 +152,11 @@ TEST(a_release_hands_the_lock_to_the_waiter_and_not_to_a_passer_by)
                 MUST(pawl_acquire(one, "a", NULL, &lock));
                 MUST(pawl_acquire_async(two, "a", NULL, see_granted, &seen, &waiting));
                 REQUIRE(queue_reaches(one, "a", 1));
-                CHECK_INT(pawl_release(lock), PAWL_OK);
-                CHECK_INT(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+                CHECK_CODE(pawl_release(lock), PAWL_OK);
+                CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
                 REQUIRE(SOON(atomic_load(&seen.granted) == 1));
-                CHECK_INT(atomic_load(&seen.status), PAWL_OK);
-                CHECK_INT(pawl_release(waiting), PAWL_OK);
+                CHECK_CODE(atomic_load(&seen.status), PAWL_OK);
+                CHECK_CODE(pawl_release(waiting), PAWL_OK);
         }
 }
 
@@ -168,7 +168,7 @@ TEST(a_waiter_is_served_when_the_holders_lease_runs_out)
 
         MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 300, .flags = PAWL_NO_RENEW), &lock));
         MUST(pawl_acquire(two, "a", PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK(pawl_token(next) > pawl_token(lock));
+        CHECK_COMPARE(pawl_token(next), >, pawl_token(lock));
 }
 
 TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
@@ -183,11 +183,11 @@ TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &cancelled, &claims[1]));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &served, &claims[2]));
         REQUIRE(SOON(atomic_load(&gave_up.granted) == 1));
-        CHECK_INT(pawl_cancel(claims[1]), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_cancel(claims[1]), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(SOON(atomic_load(&served.granted) == 1));
-        CHECK_INT(atomic_load(&served.status), PAWL_OK);
-        CHECK_INT(pawl_release(claims[2]), PAWL_OK);
+        CHECK_CODE(atomic_load(&served.status), PAWL_OK);
+        CHECK_CODE(pawl_release(claims[2]), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -207,9 +207,9 @@ TEST(a_waiter_that_died_does_not_stall_the_queue)
         REQUIRE(queue_reaches(one, "a", 3));
         kill_peer(dead[0]);
         kill_peer(dead[1]);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(hear_peer(alive), PAWL_OK);
-        CHECK_INT(ask_peer(alive, "release"), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(hear_peer(alive), PAWL_OK);
+        CHECK_CODE(ask_peer(alive, "release"), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -261,10 +261,10 @@ TEST(threads_are_served_in_the_order_in_which_they_came)
                 REQUIRE(queue_reaches(one, "a", i + 1));
         }
         uint64_t last = pawl_token(lock);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         for (int i = 0; i < WAITERS; i++) {
                 pthread_join(waiters[i].thread, NULL);
-                CHECK(waiters[i].token > last);
+                CHECK_COMPARE(waiters[i].token, >, last);
                 last = waiters[i].token;
         }
 }
@@ -294,16 +294,16 @@ TEST(processes_threads_and_asynchronous_claims_stand_in_one_queue)
                 REQUIRE(queue_reaches(one, "a", 3 * i + 3));
         }
         uint64_t last = pawl_token(lock);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         for (int i = 0; i < ROUNDS; i++) {
-                CHECK_INT(hear_peer(peers[i]), PAWL_OK);
-                CHECK(peer_token(peers[i]) > last);
+                CHECK_CODE(hear_peer(peers[i]), PAWL_OK);
+                CHECK_COMPARE(peer_token(peers[i]), >, last);
                 last = peer_token(peers[i]);
                 pthread_join(threads[i].thread, NULL);
-                CHECK(threads[i].token > last);
+                CHECK_COMPARE(threads[i].token, >, last);
                 last = threads[i].token;
                 REQUIRE(SOON(atomic_load(&claims[i].done)));
-                CHECK(claims[i].token > last);
+                CHECK_COMPARE(claims[i].token, >, last);
                 last = claims[i].token;
         }
 }
@@ -345,7 +345,7 @@ TEST_WITHIN(300, ten_thousand_asynchronous_waiters_are_served_one_by_one_in_thei
                 MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.ttl_ms = 60000), serve_one, &crowd.place[i], &claim));
         }
         REQUIRE(LATER(queue_reaches(one, "a", CROWD)));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(LATER(atomic_load(&crowd.served) == CROWD));
         CHECK_INT(atomic_load(&crowd.out_of_order), 0);
         CHECK(SOON(is_free(one, "a")));

@@ -22,9 +22,9 @@ static void *meet(void *arg)
                 MUST(pawl_barrier_enter(party->client, "b", PARTIES, PAWL_BARRIER(.wait_ms = 2 * PATIENCE), &barrier));
                 if (atomic_load(&came[round]) < PARTIES)
                         atomic_fetch_add(&too_early, 1);
-                CHECK_INT(pawl_barrier_check(barrier), PAWL_OK);
+                CHECK_CODE(pawl_barrier_check(barrier), PAWL_OK);
                 atomic_fetch_add(&left[round], 1);
-                CHECK_INT(pawl_barrier_leave(barrier, 2 * PATIENCE), PAWL_OK);
+                CHECK_CODE(pawl_barrier_leave(barrier, 2 * PATIENCE), PAWL_OK);
                 if (atomic_load(&left[round]) < PARTIES)
                         atomic_fetch_add(&too_early, 1);
         }
@@ -41,12 +41,12 @@ TEST(nobody_goes_on_before_all_have_come_nor_before_all_are_done_round_after_rou
         for (int i = 0; i < PARTIES; i++)
                 parties[i] = (struct party){join(place), i};
         if (!(pawl_capabilities(parties[0].client) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_barrier_enter(parties[0].client, "b", 2, NULL, &none), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_barrier_enter(parties[0].client, "b", 2, NULL, &none), PAWL_UNSUPPORTED);
                 return;
         }
         NEEDS(parties[0].client, PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
         for (int i = 0; i < PARTIES; i++)
-                REQUIRE(pthread_create(&threads[i], NULL, meet, &parties[i]) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, meet, &parties[i]), 0);
         for (int i = 0; i < PARTIES; i++)
                 pthread_join(threads[i], NULL);
         CHECK_INT(atomic_load(&too_early), 0);
@@ -62,16 +62,16 @@ TEST(who_gives_up_or_dies_does_not_count)
         pawl_barrier *barrier;
 
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
-        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
-        CHECK_INT(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
-        REQUIRE_INT(ask_peer(peer, "acquire barrier/b 0 500 0 1"), PAWL_OK);
+        CHECK_CODE(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
+        REQUIRE_CODE(ask_peer(peer, "acquire barrier/b 0 500 0 1"), PAWL_OK);
         kill_peer(peer);
         CHECK(SOON(nothing_is_left(one, "barrier/b")));
-        CHECK_INT(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 300), &barrier), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 300), &barrier), PAWL_TIMEOUT);
         MUST(pawl_barrier_enter(two, "b", 1, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier));
-        CHECK_INT(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
-        CHECK_INT(pawl_barrier_leave(NULL, 0), PAWL_OK);
-        CHECK_INT(pawl_barrier_enter(one, "b", 0, NULL, &barrier), PAWL_INVALID);
+        CHECK_CODE(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
+        CHECK_CODE(pawl_barrier_leave(NULL, 0), PAWL_OK);
+        CHECK_CODE(pawl_barrier_enter(one, "b", 0, NULL, &barrier), PAWL_INVALID);
 }
 
 static void *enter_one(void *arg)
@@ -97,17 +97,17 @@ TEST(a_gate_that_nobody_can_open_makes_nobody_busy_and_nobody_late)
 
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
         MUST(pawl_acquire(three, "gate/b", NULL, &gate));
-        REQUIRE(pthread_create(&thread, NULL, enter_one, two) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, enter_one, two), 0);
         MUST(pawl_stats(one, &before));
         began = now_ms();
-        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 1000), &barrier), PAWL_IN_DOUBT);
-        CHECK(now_ms() - began < PATIENCE / 2);
+        CHECK_CODE(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 1000), &barrier), PAWL_IN_DOUBT);
+        CHECK_COMPARE(now_ms() - began, <, PATIENCE / 2);
         MUST(pawl_stats(one, &after));
-        CHECK(after.busy - before.busy < 100);
-        CHECK_INT(pawl_release(gate), PAWL_OK);
+        CHECK_COMPARE(after.busy - before.busy, <, 100);
+        CHECK_CODE(pawl_release(gate), PAWL_OK);
         MUST(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier));
-        CHECK_INT(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
-        REQUIRE(pthread_join(thread, &done) == 0);
+        CHECK_CODE(pawl_barrier_leave(barrier, PAWL_NO_WAIT), PAWL_OK);
+        REQUIRE_INT(pthread_join(thread, &done), 0);
         CHECK(done);
 }
 
@@ -139,9 +139,9 @@ TEST(who_gives_up_in_the_last_moment_is_not_counted)
         for (int round = 0; round < 40; round++) {
                 parties[0].number = 0;
                 parties[1].number = 200;
-                REQUIRE(pthread_create(&threads[0], NULL, enter_shortly, &parties[0]) == 0);
+                REQUIRE_INT(pthread_create(&threads[0], NULL, enter_shortly, &parties[0]), 0);
                 nap(10 + round % 15);
-                REQUIRE(pthread_create(&threads[1], NULL, enter_shortly, &parties[1]) == 0);
+                REQUIRE_INT(pthread_create(&threads[1], NULL, enter_shortly, &parties[1]), 0);
                 pthread_join(threads[0], NULL);
                 pthread_join(threads[1], NULL);
                 CHECK_INT(atomic_load(&gone_on) % 2, 0);
@@ -165,28 +165,28 @@ TEST(a_latch_opens_when_enough_was_done_and_stays_open)
         void *code;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_UNSUPPORTED);
                 return;
         }
-        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
-        REQUIRE(pthread_create(&thread, NULL, wait_at_latch, two) == 0);
+        CHECK_CODE(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        REQUIRE_INT(pthread_create(&thread, NULL, wait_at_latch, two), 0);
         MUST(pawl_latch_down(one, "l", 4, 1, NULL, &count));
         CHECK_UINT(count, 3);
         MUST(pawl_latch_down(one, "l", 4, 2, NULL, &count));
         CHECK_UINT(count, 1);
-        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
         MUST(pawl_latch_down(one, "l", 4, 5, NULL, &count));
         CHECK_UINT(count, 0);
-        REQUIRE(pthread_join(thread, &code) == 0);
-        CHECK_INT(atomic_load((atomic_int *)code), PAWL_OK);
-        CHECK_INT(pawl_latch_wait(one, "l", NULL), PAWL_OK);
+        REQUIRE_INT(pthread_join(thread, &code), 0);
+        CHECK_CODE(atomic_load((atomic_int *)code), PAWL_OK);
+        CHECK_CODE(pawl_latch_wait(one, "l", NULL), PAWL_OK);
         MUST(pawl_latch_down(one, "l", 4, 1, NULL, &count));
         CHECK_UINT(count, 0);
         MUST(pawl_latch_forget(one, "l", NULL));
-        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
-        CHECK_INT(pawl_latch_down(one, "l", 0, 1, NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_latch_down(one, "l", 1, 0, NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_latch_down(one, "", 1, 1, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = 30)), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_latch_down(one, "l", 0, 1, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_latch_down(one, "l", 1, 0, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_latch_down(one, "", 1, 1, NULL, NULL), PAWL_INVALID);
 }
 
 TEST(a_gate_or_a_latch_that_is_none_of_ours_lets_nobody_through)
@@ -199,13 +199,13 @@ TEST(a_gate_or_a_latch_that_is_none_of_ours_lets_nobody_through)
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
         MUST(pawl_acquire(one, "gate/b", NULL, &lock));
         MUST(pawl_store(lock, "pawl-barrier 1 -1", 17, 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier), PAWL_CORRUPT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = PATIENCE), &barrier), PAWL_CORRUPT);
         MUST(pawl_acquire(one, "latch/l", NULL, &lock));
         MUST(pawl_store(lock, "pawl-latch 1 4294967296", 23, 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = PATIENCE)), PAWL_CORRUPT);
-        CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_CORRUPT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_latch_wait(one, "l", PAWL_BARRIER(.wait_ms = PATIENCE)), PAWL_CORRUPT);
+        CHECK_CODE(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_CORRUPT);
         MUST(pawl_latch_forget(one, "l", NULL));
-        CHECK_INT(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_OK);
+        CHECK_CODE(pawl_latch_down(one, "l", 1, 1, NULL, NULL), PAWL_OK);
 }

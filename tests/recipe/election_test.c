@@ -29,10 +29,10 @@ TEST(who_is_elected_leads_and_others_see_it)
         struct pawl_leader leader;
 
         MUST(pawl_campaign(one, "boss", PAWL_ELECTION(.note = "a note"), &first));
-        CHECK_INT(pawl_leads(first), PAWL_OK);
-        CHECK(pawl_epoch(first) > 0);
-        CHECK(pawl_leads_ms(first) > 0);
-        CHECK_INT(pawl_campaign(two, "boss", PAWL_ELECTION(.wait_ms = PAWL_NO_WAIT), &second), PAWL_BUSY);
+        CHECK_CODE(pawl_leads(first), PAWL_OK);
+        CHECK_COMPARE(pawl_epoch(first), >, 0);
+        CHECK_COMPARE(pawl_leads_ms(first), >, 0);
+        CHECK_CODE(pawl_campaign(two, "boss", PAWL_ELECTION(.wait_ms = PAWL_NO_WAIT), &second), PAWL_BUSY);
         if (pawl_capabilities(two) & PAWL_CAN_INSPECT) {
                 MUST(pawl_leader(two, "boss", NULL, &leader));
                 CHECK_STR(leader.owner, "number one");
@@ -42,12 +42,12 @@ TEST(who_is_elected_leads_and_others_see_it)
                 pawl_leader_free(&leader);
         }
         uint64_t before = pawl_epoch(first);
-        CHECK_INT(pawl_resign(first), PAWL_OK);
+        CHECK_CODE(pawl_resign(first), PAWL_OK);
         MUST(pawl_campaign(two, "boss", PAWL_ELECTION(.wait_ms = PATIENCE), &second));
-        CHECK(pawl_epoch(second) > before);
-        CHECK_INT(pawl_resign(second), PAWL_OK);
+        CHECK_COMPARE(pawl_epoch(second), >, before);
+        CHECK_CODE(pawl_resign(second), PAWL_OK);
         NEEDS(two, PAWL_CAN_INSPECT);
-        CHECK_INT(pawl_leader(two, "boss", NULL, &leader), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_leader(two, "boss", NULL, &leader), PAWL_NOT_FOUND);
 }
 
 TEST(the_value_is_the_leaders_and_goes_with_it)
@@ -58,8 +58,8 @@ TEST(the_value_is_the_leaders_and_goes_with_it)
         struct pawl_value value;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_campaign(one, "boss", PAWL_ELECTION(.value = "x", .value_size = 1), &election),
-                          PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_campaign(one, "boss", PAWL_ELECTION(.value = "x", .value_size = 1), &election),
+                           PAWL_UNSUPPORTED);
                 return;
         }
         NEEDS(one, PAWL_CAN_INSPECT);
@@ -70,8 +70,8 @@ TEST(the_value_is_the_leaders_and_goes_with_it)
         MUST(pawl_publish(election, NULL, 0));
         CHECK(leader_is(two, "boss", pawl_epoch(election), ""));
         MUST(pawl_publish(election, "again", 5));
-        CHECK_INT(pawl_resign(election), PAWL_OK);
-        CHECK_INT(pawl_fetch(two, "boss", &value), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_resign(election), PAWL_OK);
+        CHECK_CODE(pawl_fetch(two, "boss", &value), PAWL_NOT_FOUND);
 }
 
 TEST(the_value_of_a_leader_that_died_is_not_the_next_ones)
@@ -82,13 +82,13 @@ TEST(the_value_of_a_leader_that_died_is_not_the_next_ones)
         pawl_election *election;
 
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_INSPECT);
-        REQUIRE_INT(ask_peer(peer, "acquire boss 0 500"), PAWL_OK);
-        REQUIRE_INT(ask_peer(peer, "store late"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire boss 0 500"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "store late"), PAWL_OK);
         CHECK(leader_is(one, "boss", peer_token(peer), "late"));
         kill_peer(peer);
         MUST(pawl_campaign(one, "boss", PAWL_ELECTION(.wait_ms = PATIENCE), &election));
         CHECK(leader_is(one, "boss", pawl_epoch(election), ""));
-        CHECK_INT(pawl_resign(election), PAWL_OK);
+        CHECK_CODE(pawl_resign(election), PAWL_OK);
 }
 
 static atomic_int demoted, demoted_reason, elected;
@@ -127,13 +127,13 @@ TEST(a_campaign_ends_when_its_client_is_closed)
         if (caller_drives())
                 SKIP("the client has a loop of its own");
         MUST(pawl_campaign(one, "boss", NULL, &election));
-        REQUIRE(pthread_create(&thread, NULL, campaign, two) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, campaign, two), 0);
         nap(200);
-        CHECK_INT(leave(two), PAWL_OK);
-        REQUIRE(pthread_join(thread, &code) == 0);
+        CHECK_CODE(leave(two), PAWL_OK);
+        REQUIRE_INT(pthread_join(thread, &code), 0);
         REQUIRE(code);
-        CHECK_INT(atomic_load((atomic_int *)code), PAWL_CANCELLED);
-        CHECK_INT(pawl_resign(election), PAWL_OK);
+        CHECK_CODE(atomic_load((atomic_int *)code), PAWL_CANCELLED);
+        CHECK_CODE(pawl_resign(election), PAWL_OK);
 }
 
 static pawl_election *candidate;
@@ -143,8 +143,8 @@ static void after_the_end(pawl_election *election, int status, void *arg)
 {
         (void)arg;
         CHECK(election == candidate);
-        CHECK_INT(status, PAWL_CANCELLED);
-        CHECK_INT(pawl_leads(election), PAWL_MISUSE);
+        CHECK_CODE(status, PAWL_CANCELLED);
+        CHECK_CODE(pawl_leads(election), PAWL_MISUSE);
         CHECK_UINT(pawl_epoch(election), 0);
         atomic_fetch_add(&told_after, 1);
 }
@@ -169,9 +169,9 @@ TEST(who_has_resigned_in_a_callback_is_told_what_became_of_it)
         MUST(pawl_campaign_async(two, "boss", NULL, after_the_end, NULL, &candidate));
         MUST(pawl_acquire_async(two, "other", NULL, resign_in_callback, &resigned, &other));
         CHECK(SOON(atomic_load(&resigned) == 1));
-        CHECK_INT(pawl_resign(election), PAWL_OK);
-        CHECK_INT(pawl_release(other), PAWL_OK);
-        CHECK_INT(leave(two), PAWL_OK);
+        CHECK_CODE(pawl_resign(election), PAWL_OK);
+        CHECK_CODE(pawl_release(other), PAWL_OK);
+        CHECK_CODE(leave(two), PAWL_OK);
         CHECK_INT(atomic_load(&told_after), 1);
 }
 
@@ -183,15 +183,15 @@ TEST(a_leader_that_is_deposed_hears_it_and_publishes_nothing)
 
         NEEDS(one, PAWL_CAN_BREAK);
         MUST(pawl_campaign(one, "boss", PAWL_ELECTION(.on_demoted = on_demoted), &election));
-        CHECK_INT(break_it(two, "boss"), PAWL_OK);
+        CHECK_CODE(break_it(two, "boss"), PAWL_OK);
         MUST(pawl_campaign(two, "boss", PAWL_ELECTION(.wait_ms = PATIENCE), &next));
         CHECK(SOON(atomic_load(&demoted) == 1));
-        CHECK_INT(pawl_leads(election), PAWL_LOST);
+        CHECK_CODE(pawl_leads(election), PAWL_LOST);
         if (pawl_capabilities(one) & PAWL_CAN_KEEP)
-                CHECK_INT(pawl_publish(election, "late", 4), PAWL_LOST);
-        CHECK(pawl_epoch(next) > pawl_epoch(election));
-        CHECK_INT(pawl_resign(election), PAWL_LOST);
-        CHECK_INT(pawl_resign(next), PAWL_OK);
+                CHECK_CODE(pawl_publish(election, "late", 4), PAWL_LOST);
+        CHECK_COMPARE(pawl_epoch(next), >, pawl_epoch(election));
+        CHECK_CODE(pawl_resign(election), PAWL_LOST);
+        CHECK_CODE(pawl_resign(next), PAWL_OK);
 }
 
 TEST(a_candidate_behind_our_back_is_called_and_may_withdraw)
@@ -202,14 +202,14 @@ TEST(a_candidate_behind_our_back_is_called_and_may_withdraw)
 
         MUST(pawl_campaign(one, "boss", NULL, &first));
         MUST(pawl_campaign_async(two, "boss", NULL, on_elected, NULL, &second));
-        CHECK_INT(pawl_leads(second), PAWL_MISUSE);
+        CHECK_CODE(pawl_leads(second), PAWL_MISUSE);
         CHECK_UINT(pawl_epoch(second), 0);
         MUST(pawl_campaign_async(two, "boss", NULL, on_elected, NULL, &third));
-        CHECK_INT(pawl_resign(third), PAWL_CANCELLED);
-        CHECK_INT(pawl_resign(first), PAWL_OK);
+        CHECK_CODE(pawl_resign(third), PAWL_CANCELLED);
+        CHECK_CODE(pawl_resign(first), PAWL_OK);
         CHECK(SOON(pawl_leads(second) == PAWL_OK));
         CHECK(SOON(atomic_load(&elected) % 1000 == 1));
-        CHECK_INT(pawl_resign(second), PAWL_OK);
+        CHECK_CODE(pawl_resign(second), PAWL_OK);
 }
 
 struct news {
@@ -233,7 +233,7 @@ static void *reign_twice(void *arg)
                 nap(400);
                 MUST(pawl_campaign(arg, "boss", NULL, &election));
                 nap(400);
-                CHECK_INT(pawl_resign(election), PAWL_OK);
+                CHECK_CODE(pawl_resign(election), PAWL_OK);
         }
         return NULL;
 }
@@ -246,12 +246,12 @@ TEST(who_observes_is_told_when_the_leader_changes)
         pthread_t thread;
 
         NEEDS(one, PAWL_CAN_INSPECT);
-        CHECK_INT(pawl_observe(two, "boss", PAWL_OBSERVE(.wait_ms = 50, .every_ms = 10), note_news, &news),
-                  PAWL_TIMEOUT);
+        CHECK_CODE(pawl_observe(two, "boss", PAWL_OBSERVE(.wait_ms = 50, .every_ms = 10), note_news, &news),
+                   PAWL_TIMEOUT);
         CHECK_INT(news.told, 1);
         CHECK_UINT(news.epochs[0], 0);
         news.told = 0;
-        REQUIRE(pthread_create(&thread, NULL, reign_twice, one) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, reign_twice, one), 0);
         MUST(pawl_observe(two, "boss", PAWL_OBSERVE(.wait_ms = PATIENCE, .every_ms = 10), note_news, &news));
         CHECK(news.epochs[0] != news.epochs[1] && news.epochs[1] != news.epochs[2]);
         pthread_join(thread, NULL);
@@ -332,7 +332,7 @@ static pid_t start_candidate(const char *place, struct history *history)
 
         if (pid == 0)
                 be_candidate(place, history);
-        REQUIRE(pid > 0);
+        REQUIRE_COMPARE(pid, >, 0);
         return pid;
 }
 
@@ -380,11 +380,11 @@ static int64_t check_terms(struct term *terms, int count)
 
         qsort(terms, (size_t)count, sizeof *terms, by_epoch);
         for (int i = 0; i < count; i++) {
-                if (i && !CHECK(terms[i].epoch > terms[i - 1].epoch))
+                if (i && !CHECK_COMPARE(terms[i].epoch, >, terms[i - 1].epoch))
                         break;
                 if (!terms[i].first_ns) /* lost before it looked */
                         continue;
-                if (!CHECK(terms[i].first_ns >= ended))
+                if (!CHECK_COMPARE(terms[i].first_ns, >=, ended))
                         NOTE("epoch %" PRIu64 " began %lld us before the one before had ended", terms[i].epoch,
                              (long long)(ended - terms[i].first_ns) / 1000);
                 if (ended && terms[i].first_ns - ended > longest)
@@ -415,7 +415,7 @@ TEST_WITHIN(300, twenty_candidates_are_killed_and_stopped_and_never_two_lead)
         for (int i = 0; i < CANDIDATES; i++) {
                 int status = 0;
 
-                REQUIRE(waitpid(pids[i], &status, 0) == pids[i]);
+                REQUIRE_INT(waitpid(pids[i], &status, 0), pids[i]);
                 CHECK_INT(status, 0);
         }
         count = atomic_load(&history->terms);

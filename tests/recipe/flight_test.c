@@ -15,7 +15,7 @@ static int build(pawl_lock *lock, void **data, size_t *size, void *arg)
         const struct work *work = arg;
         int now = atomic_fetch_add(&building, 1) + 1;
 
-        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
         if (now > atomic_load(&most_at_once))
                 atomic_store(&most_at_once, now);
         nap(work->takes_ms);
@@ -42,7 +42,7 @@ TEST(the_first_builds_and_the_others_get_it_while_it_is_fresh)
         struct pawl_value value;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_flight(one, "p", NULL, build, &work, &value), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_flight(one, "p", NULL, build, &work, &value), PAWL_UNSUPPORTED);
                 return;
         }
         MUST(pawl_flight(one, "p", NULL, build, &work, &value));
@@ -50,7 +50,7 @@ TEST(the_first_builds_and_the_others_get_it_while_it_is_fresh)
         MUST(pawl_flight(two, "p", NULL, build, &work, &value));
         CHECK(page_is(&value, "page 1"));
         CHECK_INT(atomic_load(&built), 1);
-        CHECK_INT(pawl_flight_forget(two, "p", NULL), PAWL_OK);
+        CHECK_CODE(pawl_flight_forget(two, "p", NULL), PAWL_OK);
         MUST(pawl_flight(one, "p", NULL, build, &work, &value));
         CHECK(page_is(&value, "page 2"));
 }
@@ -87,11 +87,11 @@ TEST(a_stampede_builds_once)
         NEEDS(clients[0], PAWL_CAN_KEEP);
         for (int i = 0; i < VISITORS; i++) {
                 visitors[i] = (struct visitor){.client = clients[i % 3], .work = {.takes_ms = 200}};
-                REQUIRE(pthread_create(&threads[i], NULL, visit, &visitors[i]) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, visit, &visitors[i]), 0);
         }
         for (int i = 0; i < VISITORS; i++) {
                 pthread_join(threads[i], NULL);
-                CHECK_INT(visitors[i].code, PAWL_OK);
+                CHECK_CODE(visitors[i].code, PAWL_OK);
                 CHECK_STR(visitors[i].page, "page 1");
         }
         CHECK_INT(atomic_load(&built), 1);
@@ -113,7 +113,7 @@ TEST(while_one_builds_anew_the_others_get_the_old_one)
         CHECK(page_is(&value, "page 1"));
         nap(100);
         slow = (struct visitor){.client = one, .work = {.takes_ms = 1500}, .options = &options};
-        REQUIRE(pthread_create(&thread, NULL, visit, &slow) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, visit, &slow), 0);
         REQUIRE(SOON(atomic_load(&building) == 1));
         MUST(pawl_flight(two, "p", &options, build, &quick, &value));
         bool old = page_is(&value, "page 1");
@@ -130,7 +130,7 @@ TEST(a_builder_that_fails_leaves_it_to_the_next)
         struct pawl_value value;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_flight(one, "p", NULL, build, &fails, &value), PAWL_UNREACHABLE);
+        CHECK_CODE(pawl_flight(one, "p", NULL, build, &fails, &value), PAWL_UNREACHABLE);
         MUST(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = PATIENCE), build, &works, &value));
         CHECK(page_is(&value, "page 1"));
 }
@@ -143,12 +143,12 @@ TEST(what_a_builder_says_is_what_its_caller_gets)
         struct pawl_value value;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_flight(one, "p", PAWL_FLIGHT(.wait_ms = 1000), build, &busy, &value), PAWL_BUSY);
+        CHECK_CODE(pawl_flight(one, "p", PAWL_FLIGHT(.wait_ms = 1000), build, &busy, &value), PAWL_BUSY);
         MUST(pawl_flight(one, "p", PAWL_FLIGHT(.fresh_ms = 1, .stale_ms = 100000), build, &work, &value));
         CHECK(page_is(&value, "page 1"));
         nap(50);
-        CHECK_INT(pawl_flight(one, "p", PAWL_FLIGHT(.fresh_ms = 1, .stale_ms = 100000), build, &busy, &value),
-                  PAWL_BUSY);
+        CHECK_CODE(pawl_flight(one, "p", PAWL_FLIGHT(.fresh_ms = 1, .stale_ms = 100000), build, &busy, &value),
+                   PAWL_BUSY);
 }
 
 TEST(who_does_not_want_to_wait_hears_that_another_builds)
@@ -161,9 +161,9 @@ TEST(who_does_not_want_to_wait_hears_that_another_builds)
 
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "flight/p", NULL, &lock));
-        CHECK_INT(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = PAWL_NO_WAIT), build, &work, &value), PAWL_BUSY);
-        CHECK_INT(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = 100), build, &work, &value), PAWL_TIMEOUT);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = PAWL_NO_WAIT), build, &work, &value), PAWL_BUSY);
+        CHECK_CODE(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = 100), build, &work, &value), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 /* The builder is dead: the next one builds, with a greater token, and nobody waits longer than the lease. */
@@ -176,11 +176,11 @@ TEST(a_builder_that_is_killed_is_followed_by_another)
         struct pawl_value value;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        REQUIRE_INT(ask_peer(peer, "acquire flight/p 0 500"), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire flight/p 0 500"), PAWL_OK);
         uint64_t token = peer_token(peer);
         kill_peer(peer);
         MUST(pawl_flight(one, "p", PAWL_FLIGHT(.wait_ms = PATIENCE), build, &work, &value));
-        CHECK(value.token > token);
+        CHECK_COMPARE(value.token, >, token);
         CHECK(page_is(&value, "page 1"));
 }
 
@@ -195,13 +195,13 @@ TEST(a_builder_that_was_cut_off_stores_nothing_but_has_its_page)
 
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_BREAK);
         slow = (struct visitor){.client = one, .work = {.takes_ms = 800}};
-        REQUIRE(pthread_create(&thread, NULL, visit, &slow) == 0);
+        REQUIRE_INT(pthread_create(&thread, NULL, visit, &slow), 0);
         REQUIRE(SOON(atomic_load(&building) == 1));
-        CHECK_INT(break_it(two, "flight/p"), PAWL_OK);
+        CHECK_CODE(break_it(two, "flight/p"), PAWL_OK);
         MUST(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = PATIENCE), build, &quick, &value));
         bool first = page_is(&value, "page 1");
         pthread_join(thread, NULL);
-        CHECK_INT(slow.code, PAWL_OK);
+        CHECK_CODE(slow.code, PAWL_OK);
         MUST(pawl_fetch(two, "flight/p", &value));
         CHECK(page_is(&value, first ? "page 1" : "page 2"));
 }

@@ -13,22 +13,23 @@ TEST(a_burst_is_there_at_once_and_then_no_more)
         struct pawl_permit permit = {0};
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_UNSUPPORTED);
                 return;
         }
         for (int i = 0; i < 3; i++)
-                CHECK_INT(pawl_limit(i % 2 ? one : two, "l",
-                                     PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = PAWL_NO_WAIT),
-                                     NULL),
-                          PAWL_OK);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = PAWL_NO_WAIT),
-                             &permit),
-                  PAWL_BUSY);
+                CHECK_CODE(pawl_limit(i % 2 ? one : two, "l",
+                                      PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = PAWL_NO_WAIT),
+                                      NULL),
+                           PAWL_OK);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = PAWL_NO_WAIT),
+                              &permit),
+                   PAWL_BUSY);
         CHECK(permit.wait_ms > 3000000 && permit.wait_ms <= 3600000);
-        CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = 60000), &permit),
-                  PAWL_TIMEOUT); /* known at once */
-        CHECK_INT(pawl_limit(one, "another", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), NULL),
-                  PAWL_OK);
+        CHECK_CODE(
+                pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .burst = 3, .wait_ms = 60000), &permit),
+                PAWL_TIMEOUT); /* known at once */
+        CHECK_CODE(pawl_limit(one, "another", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), NULL),
+                   PAWL_OK);
 }
 
 TEST(a_refused_call_takes_nothing)
@@ -39,11 +40,11 @@ TEST(a_refused_call_takes_nothing)
 
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000), NULL));
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), &first),
-                  PAWL_BUSY);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), &second),
-                  PAWL_BUSY);
-        CHECK(second.wait_ms <= first.wait_ms);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), &first),
+                   PAWL_BUSY);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3600000, .wait_ms = PAWL_NO_WAIT), &second),
+                   PAWL_BUSY);
+        CHECK_COMPARE(second.wait_ms, <=, first.wait_ms);
 }
 
 TEST(permits_come_back_with_time_and_several_can_be_taken_at_once)
@@ -56,9 +57,9 @@ TEST(permits_come_back_with_time_and_several_can_be_taken_at_once)
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_limit(one, "l", PAWL_LIMIT(.rate = 10, .permits = 10, .wait_ms = PAWL_NO_WAIT), NULL));
         MUST(pawl_limit(one, "l", PAWL_LIMIT(.rate = 10, .permits = 5), &permit));
-        CHECK(now_ms() - before >= 499);
-        CHECK(permit.wait_ms <= 500);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 10, .permits = 11), NULL), PAWL_INVALID);
+        CHECK_COMPARE(now_ms() - before, >=, 499);
+        CHECK_COMPARE(permit.wait_ms, <=, 500);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 10, .permits = 11), NULL), PAWL_INVALID);
 }
 
 TEST(bad_input_is_refused)
@@ -68,18 +69,18 @@ TEST(bad_input_is_refused)
         pawl_lock *lock;
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_limit(one, "l", NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = -1), NULL), PAWL_INVALID);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = -1), NULL), PAWL_INVALID);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .burst = -1), NULL), PAWL_INVALID);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 86400000, .burst = 1000000000), NULL),
-                  PAWL_INVALID);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .flags = 1), NULL), PAWL_UNSUPPORTED);
-        CHECK_INT(pawl_limit(one, "", PAWL_LIMIT(.rate = 1), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = -1), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = -1), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .burst = -1), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .per_ms = 86400000, .burst = 1000000000), NULL),
+                   PAWL_INVALID);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .flags = 1), NULL), PAWL_UNSUPPORTED);
+        CHECK_CODE(pawl_limit(one, "", PAWL_LIMIT(.rate = 1), NULL), PAWL_INVALID);
         MUST(pawl_acquire(one, "limit/l", NULL, &lock));
         MUST(pawl_store(lock, "not a bucket", 12, 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT);
 }
 
 TEST(a_bucket_that_another_one_does_not_give_back_is_not_waited_for_longer_than_was_said)
@@ -91,11 +92,11 @@ TEST(a_bucket_that_another_one_does_not_give_back_is_not_waited_for_longer_than_
 
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "limit/l", PAWL_LOCK(.ttl_ms = 3 * PATIENCE), &lock));
-        CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100, .why = &why), NULL), PAWL_TIMEOUT);
-        CHECK_INT(why.code, PAWL_TIMEOUT);
+        CHECK_CODE(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100, .why = &why), NULL), PAWL_TIMEOUT);
+        CHECK_CODE(why.code, PAWL_TIMEOUT);
         MUST(pawl_store(lock, "pawl-limit 1 9223372036854775807", 32, 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100), NULL), PAWL_CORRUPT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100), NULL), PAWL_CORRUPT);
 }
 
 TEST(who_waits_for_a_permit_keeps_its_locks_also_without_a_thread)
@@ -110,8 +111,8 @@ TEST(who_waits_for_a_permit_keeps_its_locks_also_without_a_thread)
         MUST(pawl_acquire(client, "held", PAWL_LOCK(.ttl_ms = 1000), &lock));
         MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
         MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
-        CHECK_INT(pawl_check(lock), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         pawl_close(client);
 }
 
@@ -121,7 +122,7 @@ static void keep_bucket(pawl_client *client, const char *text)
 
         MUST(pawl_acquire(client, "limit/l", NULL, &lock));
         MUST(pawl_store(lock, text, strlen(text), 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(a_bucket_is_read_as_it_is_written_and_in_no_other_way)
@@ -139,15 +140,15 @@ TEST(a_bucket_is_read_as_it_is_written_and_in_no_other_way)
         NEEDS(one, PAWL_CAN_KEEP);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 keep_bucket(one, texts[i]);
-                if (!CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT))
+                if (!CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_CORRUPT))
                         NOTE("\"%s\"", texts[i]);
         }
         /* As far as can be told, and one permit is beyond. */
         keep_bucket(one, "pawl-limit 1 9191749636854775807");
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_TIMEOUT);
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1, .wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
         keep_bucket(one, "pawl-limit 1 1");
-        CHECK_INT(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_OK);
+        CHECK_CODE(pawl_limit(one, "l", PAWL_LIMIT(.rate = 1), NULL), PAWL_OK);
 }
 
 TEST(a_full_bucket_leaves_nothing_to_keep)
@@ -261,14 +262,14 @@ TEST_WITHIN(240, a_thousand_callers_in_four_processes_never_exceed_rate_and_burs
         book->began_ms = now_ms();
         for (int i = 0; i < PROCESSES; i++) {
                 pids[i] = fork();
-                REQUIRE(pids[i] >= 0);
+                REQUIRE_COMPARE(pids[i], >=, 0);
                 if (pids[i] == 0)
                         be_process(place, book, rate);
         }
         for (int i = 0; i < PROCESSES; i++) {
                 int status = 0;
 
-                REQUIRE(waitpid(pids[i], &status, 0) == pids[i]);
+                REQUIRE_INT(waitpid(pids[i], &status, 0), pids[i]);
                 CHECK_INT(status, 0);
         }
         count = atomic_load(&book->calls);
@@ -284,8 +285,8 @@ TEST_WITHIN(240, a_thousand_callers_in_four_processes_never_exceed_rate_and_burs
         NOTE("%d permits in %lld ms at %lld/s and bursts of %d; the most beyond the rate in any stretch: %lld", count,
              (long long)(got_ms[count - 1] - book->began_ms), (long long)rate, BURST, (long long)(above / 1000000));
         /* a microsecond of rounding is less than a thousandth of a permit */
-        CHECK(above <= BURST * INT64_C(1000000) + 1000 + rate);
+        CHECK_COMPARE(above, <=, BURST * INT64_C(1000000) + 1000 + rate);
         for (int i = 0; i < count; i++) /* and nobody went on before the permit counted */
-                if (!CHECK((i + 1) * INT64_C(1000) <= BURST * 1000 + rate * (got_ms[i] - book->began_ms + 1)))
+                if (!CHECK_COMPARE((i + 1) * INT64_C(1000), <=, BURST * 1000 + rate * (got_ms[i] - book->began_ms + 1)))
                         break;
 }

@@ -17,7 +17,7 @@ static int say_hello(pawl_lock *lock, struct pawl_result *result, void *arg)
         const char *text = arg;
 
         atomic_fetch_add(&executions, 1);
-        CHECK_INT(pawl_check(lock), PAWL_OK);
+        CHECK_CODE(pawl_check(lock), PAWL_OK);
         result->status = 7;
         result->flags = 3;
         result->size = strlen(text);
@@ -47,10 +47,10 @@ TEST(the_first_runs_and_all_get_its_result)
         struct pawl_result mine, theirs;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_KEEP)) {
-                CHECK_INT(pawl_once(one, "k", NULL, say_hello, first, &mine), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_once(one, "k", NULL, say_hello, first, &mine), PAWL_UNSUPPORTED);
                 return;
         }
-        CHECK_INT(pawl_once_look(one, "k", NULL, &mine), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_once_look(one, "k", NULL, &mine), PAWL_NOT_FOUND);
         MUST(pawl_once(one, "k", NULL, say_hello, first, &mine));
         CHECK(result_is(&mine, 7, "first"));
         MUST(pawl_once(two, "k", NULL, say_hello, second, &theirs));
@@ -77,9 +77,9 @@ TEST(a_failure_is_not_kept_and_the_next_one_runs)
         struct pawl_why why = {0};
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_once(one, "k", PAWL_ONCE(.why = &why), fail_with_full, NULL, &result), PAWL_FULL);
-        CHECK_INT(why.code, PAWL_FULL);
-        CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_once(one, "k", PAWL_ONCE(.why = &why), fail_with_full, NULL, &result), PAWL_FULL);
+        CHECK_CODE(why.code, PAWL_FULL);
+        CHECK_CODE(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
         MUST(pawl_once(one, "k", NULL, say_hello, text, &result));
         CHECK(result_is(&result, 7, "at last"));
         free(result.data);
@@ -110,12 +110,12 @@ TEST(what_an_execution_says_is_what_its_caller_gets)
         static char text[] = "never";
 
         NEEDS(one, PAWL_CAN_KEEP);
-        CHECK_INT(pawl_once(one, "k", NULL, give_up, NULL, &result), PAWL_LOST);
+        CHECK_CODE(pawl_once(one, "k", NULL, give_up, NULL, &result), PAWL_LOST);
         CHECK_INT(atomic_load(&executions), 1);
-        CHECK_INT(pawl_once(one, "k", NULL, promise_more, NULL, &result), PAWL_INVALID);
-        CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_once(one, "k", NULL, promise_more, NULL, &result), PAWL_INVALID);
+        CHECK_CODE(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
         /* What cannot be kept is not begun. */
-        CHECK_INT(pawl_once(one, "k", PAWL_ONCE(.keep_ms = INT64_MAX), say_hello, text, &result), PAWL_INVALID);
+        CHECK_CODE(pawl_once(one, "k", PAWL_ONCE(.keep_ms = INT64_MAX), say_hello, text, &result), PAWL_INVALID);
         CHECK_INT(atomic_load(&executions), 1);
 }
 
@@ -145,11 +145,11 @@ TEST(those_who_wait_do_not_keep_each_other_from_running)
                 callers[i] = join(place);
         MUST(pawl_once_begin(one, "k", NULL, &result, &lock));
         for (int i = 0; i < CALLERS; i++)
-                REQUIRE(pthread_create(&threads[i], NULL, call_until_done, callers[i % 4]) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, call_until_done, callers[i % 4]), 0);
         nap(500);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         for (int i = 0; i < CALLERS; i++) {
-                REQUIRE(pthread_join(threads[i], &done) == 0);
+                REQUIRE_INT(pthread_join(threads[i], &done), 0);
                 CHECK(done);
         }
         CHECK_INT(atomic_load(&executions), CALLERS);
@@ -174,7 +174,7 @@ TEST(an_empty_result_is_a_result_and_the_longest_fits)
         result.size = PAWL_RESULT_MAX + 1;
         result.data = calloc(1, result.size);
         MUST(pawl_once_begin(one, "long", NULL, &found, &lock));
-        CHECK_INT(pawl_once_finish(lock, &result, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_once_finish(lock, &result, 0), PAWL_INVALID);
         MUST(pawl_once_begin(one, "long", NULL, &found, &lock));
         result.size--;
         MUST(pawl_once_finish(lock, &result, 0));
@@ -194,12 +194,12 @@ TEST(who_does_not_want_to_wait_hears_that_another_is_at_it)
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_once_begin(one, "k", NULL, &result, &lock));
         REQUIRE(lock);
-        CHECK_INT(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PAWL_NO_WAIT), &result, &none), PAWL_BUSY);
-        CHECK_INT(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = 100), &result, &none), PAWL_TIMEOUT);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PAWL_NO_WAIT), &result, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = 100), &result, &none), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PATIENCE), &result, &lock));
         CHECK(lock);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(a_result_that_comes_late_is_refused_and_the_others_stands)
@@ -215,11 +215,11 @@ TEST(a_result_that_comes_late_is_refused_and_the_others_stands)
         MUST(pawl_once_begin(one, "k", PAWL_ONCE(.ttl_ms = 60000), &result, &late));
         REQUIRE(late);
         token = pawl_token(late);
-        CHECK_INT(break_it(two, "once/k"), PAWL_OK);
+        CHECK_CODE(break_it(two, "once/k"), PAWL_OK);
         MUST(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PATIENCE), &result, &lock));
         REQUIRE(lock);
-        CHECK(pawl_token(lock) > token);
-        CHECK_INT(pawl_once_finish(late, &(struct pawl_result){.data = text, .size = 4}, 0), PAWL_LOST);
+        CHECK_COMPARE(pawl_token(lock), >, token);
+        CHECK_CODE(pawl_once_finish(late, &(struct pawl_result){.data = text, .size = 4}, 0), PAWL_LOST);
         MUST(pawl_once_finish(lock, &(struct pawl_result){.status = 5}, 0));
         MUST(pawl_once_look(one, "k", NULL, &result));
         CHECK(result_is(&result, 5, ""));
@@ -240,9 +240,9 @@ TEST(a_result_is_kept_for_as_long_as_was_said_and_can_be_forgotten)
         MUST(pawl_once(two, "k", PAWL_ONCE(.keep_ms = -1), say_hello, text, &result));
         free(result.data);
         CHECK_INT(atomic_load(&executions), 2);
-        CHECK_INT(pawl_once_forget(one, "k", NULL), PAWL_OK);
-        CHECK_INT(pawl_once_forget(one, "k", NULL), PAWL_NOT_FOUND);
-        CHECK_INT(pawl_once_look(two, "k", NULL, &result), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_once_forget(one, "k", NULL), PAWL_OK);
+        CHECK_CODE(pawl_once_forget(one, "k", NULL), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_once_look(two, "k", NULL, &result), PAWL_NOT_FOUND);
 }
 
 TEST(bad_input_is_refused)
@@ -257,22 +257,22 @@ TEST(bad_input_is_refused)
         NEEDS(one, PAWL_CAN_KEEP);
         memset(key, 'k', sizeof key);
         key[251] = '\0';
-        CHECK_INT(pawl_once_name(key, name), PAWL_INVALID);
-        CHECK_INT(pawl_once_begin(one, key, NULL, &result, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_once_name(key, name), PAWL_INVALID);
+        CHECK_CODE(pawl_once_begin(one, key, NULL, &result, &lock), PAWL_INVALID);
         key[250] = '\0';
-        CHECK_INT(pawl_once_name(key, name), PAWL_OK);
-        CHECK_INT(pawl_once_begin(one, "", NULL, &result, &lock), PAWL_INVALID);
-        CHECK_INT(pawl_once_begin(one, NULL, NULL, &result, &lock), PAWL_INVALID);
-        CHECK_INT(pawl_once_begin(one, "k\n", NULL, &result, &lock), PAWL_INVALID);
-        CHECK_INT(pawl_once_begin(one, "k", PAWL_ONCE(.keep_ms = -2), &result, &lock), PAWL_INVALID);
-        CHECK_INT(pawl_once_begin(one, "k", PAWL_ONCE(.flags = 1), &result, &lock), PAWL_UNSUPPORTED);
-        CHECK_INT(pawl_once(one, "k", NULL, NULL, NULL, &result), PAWL_INVALID);
+        CHECK_CODE(pawl_once_name(key, name), PAWL_OK);
+        CHECK_CODE(pawl_once_begin(one, "", NULL, &result, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_once_begin(one, NULL, NULL, &result, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_once_begin(one, "k\n", NULL, &result, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_once_begin(one, "k", PAWL_ONCE(.keep_ms = -2), &result, &lock), PAWL_INVALID);
+        CHECK_CODE(pawl_once_begin(one, "k", PAWL_ONCE(.flags = 1), &result, &lock), PAWL_UNSUPPORTED);
+        CHECK_CODE(pawl_once(one, "k", NULL, NULL, NULL, &result), PAWL_INVALID);
         MUST(pawl_acquire(one, "once/k", NULL, &lock));
         MUST(pawl_store(lock, "not a result", 12, 0));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_CORRUPT);
-        CHECK_INT(pawl_once_forget(one, "k", NULL), PAWL_OK);
-        CHECK_INT(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_once_look(one, "k", NULL, &result), PAWL_CORRUPT);
+        CHECK_CODE(pawl_once_forget(one, "k", NULL), PAWL_OK);
+        CHECK_CODE(pawl_once_look(one, "k", NULL, &result), PAWL_NOT_FOUND);
 }
 
 /* ---- a crowd ----------------------------------------------------------------------------------------------------- */
@@ -387,17 +387,17 @@ TEST_WITHIN(180, a_crowd_with_kills_makes_one_effect_and_all_survivors_get_its_r
         REQUIRE(callers <= 1000 && begun != MAP_FAILED);
         directory = strdup(tap_directory());
         snprintf(path, sizeof path, "%s/guarded", directory);
-        REQUIRE(mkdir(path, 0700) == 0);
+        REQUIRE_INT(mkdir(path, 0700), 0);
         for (int i = 0; i < callers; i++) {
                 pids[i] = fork();
-                REQUIRE(pids[i] >= 0);
+                REQUIRE_COMPARE(pids[i], >=, 0);
                 if (pids[i] == 0)
                         call(place, directory, i, begun);
         }
         for (int i = 0; i < callers; i++) {
                 int status = 0;
 
-                REQUIRE(waitpid(pids[i], &status, 0) == pids[i]);
+                REQUIRE_INT(waitpid(pids[i], &status, 0), pids[i]);
                 snprintf(name, sizeof name, "answer-%d", i);
                 read_all(directory, name, text, sizeof text);
                 if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {

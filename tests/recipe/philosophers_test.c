@@ -62,16 +62,16 @@ TEST(without_a_policy_all_hold_one_fork_and_wait_for_the_other_for_ever)
                 MUST(pawl_acquire_async(clients[i], fork_name(name, (i + 1) % FEW), NULL, NULL, NULL, &right[i]));
         for (int i = 0; i < FEW; i++)
                 CHECK(queue_reaches(clients[i], fork_name(name, i), 1));
-        CHECK_INT(pawl_wait(right[0], 500), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_wait(right[0], 500), PAWL_TIMEOUT);
         for (int i = 0; i < FEW; i++)
                 CHECK_INT(pawl_state(right[i]), PAWL_WAITING);
         /* One gives up, and the others eat one after the other. */
-        CHECK_INT(pawl_release(right[0]), PAWL_CANCELLED);
-        CHECK_INT(pawl_release(left[0]), PAWL_OK);
+        CHECK_CODE(pawl_release(right[0]), PAWL_CANCELLED);
+        CHECK_CODE(pawl_release(left[0]), PAWL_OK);
         for (int i = FEW - 1; i > 0; i--) {
-                CHECK_INT(pawl_wait(right[i], PATIENCE), PAWL_OK);
-                CHECK_INT(pawl_release(right[i]), PAWL_OK);
-                CHECK_INT(pawl_release(left[i]), PAWL_OK);
+                CHECK_CODE(pawl_wait(right[i], PATIENCE), PAWL_OK);
+                CHECK_CODE(pawl_release(right[i]), PAWL_OK);
+                CHECK_CODE(pawl_release(left[i]), PAWL_OK);
         }
 }
 
@@ -149,7 +149,7 @@ static void *philosophize(void *arg)
 
 static void sit_down(const char *place, int seats, uint32_t policy)
 {
-        REQUIRE(pthread_barrier_init(&table.seated, NULL, (unsigned)seats) == 0);
+        REQUIRE_INT(pthread_barrier_init(&table.seated, NULL, (unsigned)seats), 0);
         table.seats = seats;
         table.meals = seats > FEW ? 3 : 8;
         table.policy = policy;
@@ -185,12 +185,12 @@ static void have_dinner(uint32_t policy, int seats, bool fair)
         sit_down(place, seats, policy);
         began = now_ms();
         for (int i = 0; i < seats; i++)
-                REQUIRE(pthread_create(&philosophers[i].thread, NULL, philosophize, &philosophers[i]) == 0);
+                REQUIRE_INT(pthread_create(&philosophers[i].thread, NULL, philosophize, &philosophers[i]), 0);
         for (int i = 0; i < seats; i++) {
                 pthread_join(philosophers[i].thread, NULL);
                 int meals = atomic_load(&philosophers[i].meals);
                 CHECK_INT(philosophers[i].failed, 0);
-                CHECK(meals >= table.meals);
+                CHECK_COMPARE(meals, >=, table.meals);
                 most = meals > most ? meals : most;
                 least = meals < least ? meals : least;
         }

@@ -12,20 +12,20 @@ TEST(readers_share_and_a_writer_is_alone)
         pawl_rw *first, *second, *none;
 
         if (!(pawl_capabilities(one) & PAWL_CAN_SHARE)) {
-                CHECK_INT(pawl_rw_acquire(one, "a", PAWL_READ, NULL, &first), PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_rw_acquire(one, "a", PAWL_READ, NULL, &first), PAWL_UNSUPPORTED);
                 return;
         }
         MUST(pawl_rw_acquire(one, "a", PAWL_READ, NULL, &first));
         MUST(pawl_rw_acquire(two, "a", PAWL_READ, NULL, &second));
-        CHECK_INT(pawl_rw_check(first), PAWL_OK);
-        CHECK_INT(pawl_rw_acquire(two, "a", PAWL_WRITE, NOW, &none), PAWL_BUSY);
-        CHECK_INT(pawl_rw_release(first), PAWL_OK);
-        CHECK_INT(pawl_rw_release(second), PAWL_OK);
+        CHECK_CODE(pawl_rw_check(first), PAWL_OK);
+        CHECK_CODE(pawl_rw_acquire(two, "a", PAWL_WRITE, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_release(first), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(second), PAWL_OK);
         MUST(pawl_rw_acquire(two, "a", PAWL_WRITE, PAWL_LOCK(.wait_ms = PATIENCE), &second));
-        CHECK_INT(pawl_rw_acquire(one, "a", PAWL_READ, NOW, &none), PAWL_BUSY);
-        CHECK_INT(pawl_rw_acquire(one, "a", PAWL_UPGRADABLE, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_acquire(one, "a", PAWL_READ, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_acquire(one, "a", PAWL_UPGRADABLE, NOW, &none), PAWL_BUSY);
         CHECK_INT(pawl_rw_mode(second), PAWL_WRITE);
-        CHECK_INT(pawl_rw_release(second), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(second), PAWL_OK);
         CHECK(SOON(nothing_is_left(one, "a")));
         CHECK(SOON(nothing_is_left(one, "upgrade/a")));
 }
@@ -39,28 +39,28 @@ TEST(one_upgradable_reader_stands_beside_plain_ones)
         NEEDS(one, PAWL_CAN_SHARE);
         MUST(pawl_rw_acquire(one, "a", PAWL_UPGRADABLE, NULL, &upgradable));
         MUST(pawl_rw_acquire(two, "a", PAWL_READ, NOW, &reader));
-        CHECK_INT(pawl_rw_acquire(two, "a", PAWL_UPGRADABLE, NOW, &none), PAWL_BUSY);
-        CHECK_INT(pawl_rw_acquire(two, "a", PAWL_WRITE, NOW, &none), PAWL_BUSY);
-        CHECK_INT(pawl_rw_upgrade(upgradable, PAWL_NO_WAIT), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_acquire(two, "a", PAWL_UPGRADABLE, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_acquire(two, "a", PAWL_WRITE, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_upgrade(upgradable, PAWL_NO_WAIT), PAWL_BUSY);
         CHECK_INT(pawl_rw_mode(upgradable), PAWL_UPGRADABLE);
-        CHECK_INT(pawl_rw_check(upgradable), PAWL_OK);
-        CHECK_INT(pawl_rw_upgrade(upgradable, 100), PAWL_TIMEOUT);
-        CHECK_INT(pawl_rw_check(upgradable), PAWL_OK);
-        CHECK_INT(pawl_rw_upgrade(reader, PAWL_NO_WAIT), PAWL_MISUSE);
-        CHECK_INT(pawl_rw_release(reader), PAWL_OK);
+        CHECK_CODE(pawl_rw_check(upgradable), PAWL_OK);
+        CHECK_CODE(pawl_rw_upgrade(upgradable, 100), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_rw_check(upgradable), PAWL_OK);
+        CHECK_CODE(pawl_rw_upgrade(reader, PAWL_NO_WAIT), PAWL_MISUSE);
+        CHECK_CODE(pawl_rw_release(reader), PAWL_OK);
         uint64_t before = pawl_rw_token(upgradable);
         MUST(pawl_rw_upgrade(upgradable, PATIENCE));
-        CHECK(pawl_rw_token(upgradable) > before);
+        CHECK_COMPARE(pawl_rw_token(upgradable), >, before);
         CHECK_INT(pawl_rw_mode(upgradable), PAWL_WRITE);
-        CHECK_INT(pawl_rw_acquire(two, "a", PAWL_READ, NOW, &none), PAWL_BUSY);
+        CHECK_CODE(pawl_rw_acquire(two, "a", PAWL_READ, NOW, &none), PAWL_BUSY);
         MUST(pawl_rw_downgrade(upgradable, PAWL_UPGRADABLE));
         MUST(pawl_rw_acquire(two, "a", PAWL_READ, PAWL_LOCK(.wait_ms = PATIENCE), &reader));
         MUST(pawl_rw_downgrade(upgradable, PAWL_READ));
-        CHECK_INT(pawl_rw_downgrade(upgradable, PAWL_READ), PAWL_MISUSE);
-        CHECK_INT(pawl_rw_release(reader), PAWL_OK);
+        CHECK_CODE(pawl_rw_downgrade(upgradable, PAWL_READ), PAWL_MISUSE);
+        CHECK_CODE(pawl_rw_release(reader), PAWL_OK);
         MUST(pawl_rw_acquire(two, "a", PAWL_UPGRADABLE, PAWL_LOCK(.wait_ms = PATIENCE), &reader));
-        CHECK_INT(pawl_rw_release(reader), PAWL_OK);
-        CHECK_INT(pawl_rw_release(upgradable), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(reader), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(upgradable), PAWL_OK);
 }
 
 /* ---- nobody writes in between ------------------------------------------------------------------------------------ */
@@ -82,13 +82,13 @@ static void *work(void *arg)
                 if (atomic_exchange(&value, read + 1) != read)
                         atomic_fetch_add(&lost_updates, 1);
                 atomic_fetch_sub(&writers, 1);
-                CHECK_INT(pawl_rw_release(rw), PAWL_OK);
+                CHECK_CODE(pawl_rw_release(rw), PAWL_OK);
                 MUST(pawl_rw_acquire(client, "a", PAWL_READ, NULL, &rw));
                 atomic_fetch_add(&readers, 1);
                 if (atomic_load(&writers))
                         atomic_fetch_add(&seen_both, 1);
                 atomic_fetch_sub(&readers, 1);
-                CHECK_INT(pawl_rw_release(rw), PAWL_OK);
+                CHECK_CODE(pawl_rw_release(rw), PAWL_OK);
         }
         return NULL;
 }
@@ -103,7 +103,7 @@ TEST(nobody_writes_between_reading_and_upgrading)
                 clients[i] = join(place);
         NEEDS(clients[0], PAWL_CAN_SHARE);
         for (int i = 0; i < WORKERS; i++)
-                REQUIRE(pthread_create(&threads[i], NULL, work, clients[i]) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, work, clients[i]), 0);
         for (int i = 0; i < WORKERS; i++)
                 pthread_join(threads[i], NULL);
         CHECK_INT(atomic_load(&value), WORKERS * ROUNDS);
@@ -119,12 +119,12 @@ TEST(who_loses_the_right_to_write_hears_it)
 
         NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_BREAK);
         MUST(pawl_rw_acquire(one, "a", PAWL_UPGRADABLE, NULL, &rw));
-        CHECK_INT(break_it(two, "upgrade/a"), PAWL_OK);
+        CHECK_CODE(break_it(two, "upgrade/a"), PAWL_OK);
         CHECK(SOON(pawl_rw_check(rw) == PAWL_LOST));
-        CHECK_INT(pawl_rw_upgrade(rw, PAWL_FOREVER), PAWL_LOST);
-        CHECK_INT(pawl_rw_release(rw), PAWL_LOST);
+        CHECK_CODE(pawl_rw_upgrade(rw, PAWL_FOREVER), PAWL_LOST);
+        CHECK_CODE(pawl_rw_release(rw), PAWL_LOST);
         MUST(pawl_rw_acquire(two, "a", PAWL_WRITE, PAWL_LOCK(.wait_ms = PATIENCE), &next));
-        CHECK_INT(pawl_rw_release(next), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(next), PAWL_OK);
 }
 
 /* A process that holds the right, or NAME, or both, and dies: others go on after its lease. */
@@ -139,10 +139,10 @@ TEST(who_dies_with_any_of_the_locks_is_followed)
         for (int i = 0; i < 2; i++) {
                 struct peer *peer = start_peer(place);
 
-                REQUIRE_INT(ask_peer(peer, "acquire %s 0 500", names[i]), PAWL_OK);
+                REQUIRE_CODE(ask_peer(peer, "acquire %s 0 500", names[i]), PAWL_OK);
                 kill_peer(peer);
                 MUST(pawl_rw_acquire(one, "a", PAWL_WRITE, PAWL_LOCK(.wait_ms = PATIENCE), &rw));
-                CHECK_INT(pawl_rw_release(rw), PAWL_OK);
+                CHECK_CODE(pawl_rw_release(rw), PAWL_OK);
         }
 }
 
@@ -161,10 +161,10 @@ TEST(others_read_the_note_of_both_locks)
 
         NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
         MUST(pawl_rw_acquire(one, "a", PAWL_WRITE, PAWL_LOCK(.note = "the baker"), &rw));
-        CHECK_INT(pawl_show(two, "a", count_note, &notes), PAWL_OK);
-        CHECK_INT(pawl_show(two, "upgrade/a", count_note, &notes), PAWL_OK);
+        CHECK_CODE(pawl_show(two, "a", count_note, &notes), PAWL_OK);
+        CHECK_CODE(pawl_show(two, "upgrade/a", count_note, &notes), PAWL_OK);
         CHECK_INT(notes, 2);
-        CHECK_INT(pawl_rw_release(rw), PAWL_OK);
+        CHECK_CODE(pawl_rw_release(rw), PAWL_OK);
 }
 
 TEST(bad_input_is_refused)
@@ -177,10 +177,10 @@ TEST(bad_input_is_refused)
         NEEDS(one, PAWL_CAN_SHARE);
         memset(name, 'n', sizeof name);
         name[255] = '\0';
-        CHECK_INT(pawl_rw_acquire(one, "a", 3, NULL, &rw), PAWL_INVALID);
-        CHECK_INT(pawl_rw_acquire(one, NULL, PAWL_READ, NULL, &rw), PAWL_INVALID);
-        CHECK_INT(pawl_rw_acquire(one, name, PAWL_WRITE, NULL, &rw), PAWL_INVALID);
-        CHECK_INT(pawl_rw_acquire(one, "a", PAWL_READ, PAWL_LOCK(.mode = PAWL_SHARED), &rw), PAWL_INVALID);
-        CHECK_INT(pawl_rw_upgrade(NULL, 0), PAWL_INVALID);
-        CHECK_INT(pawl_rw_release(NULL), PAWL_OK);
+        CHECK_CODE(pawl_rw_acquire(one, "a", 3, NULL, &rw), PAWL_INVALID);
+        CHECK_CODE(pawl_rw_acquire(one, NULL, PAWL_READ, NULL, &rw), PAWL_INVALID);
+        CHECK_CODE(pawl_rw_acquire(one, name, PAWL_WRITE, NULL, &rw), PAWL_INVALID);
+        CHECK_CODE(pawl_rw_acquire(one, "a", PAWL_READ, PAWL_LOCK(.mode = PAWL_SHARED), &rw), PAWL_INVALID);
+        CHECK_CODE(pawl_rw_upgrade(NULL, 0), PAWL_INVALID);
+        CHECK_CODE(pawl_rw_release(NULL), PAWL_OK);
 }

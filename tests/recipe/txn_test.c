@@ -33,8 +33,8 @@ static void see_wounded(pawl_txn *txn, void *arg)
         int code = pawl_txn_check(txn);
 
         CHECK(code == PAWL_WOUNDED || code == PAWL_LOST);
-        CHECK_INT(pawl_txn_restart(txn), PAWL_MISUSE);
-        CHECK_INT(pawl_txn_end(txn), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_restart(txn), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_MISUSE);
         atomic_fetch_add((atomic_int *)arg, 1);
 }
 
@@ -46,7 +46,7 @@ static pawl_txn *begin(pawl_client *client, uint32_t policy, int64_t ttl_ms, ato
                                            .on_wounded = wounded ? see_wounded : NULL, .arg = wounded),
                                   &txn);
 
-        REQUIRE_INT(code, PAWL_OK);
+        REQUIRE_CODE(code, PAWL_OK);
         nap(3); /* ages are milliseconds */
         return txn;
 }
@@ -85,7 +85,7 @@ static void start(struct attempt *attempt, pawl_txn *txn, const char *name)
         attempt->txn = txn;
         attempt->name = name;
         atomic_store(&attempt->code, -1);
-        REQUIRE(pthread_create(&attempt->thread, NULL, attempt_main, attempt) == 0);
+        REQUIRE_INT(pthread_create(&attempt->thread, NULL, attempt_main, attempt), 0);
 }
 
 static int outcome(struct attempt *attempt)
@@ -122,16 +122,16 @@ TEST(a_transaction_holds_its_locks_until_it_ends)
                 if (!supports(one, policy))
                         continue;
                 txn = begin(one, policy, 0, NULL);
-                CHECK_INT(pawl_txn_check(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
                 MUST(pawl_txn_acquire(txn, "a", NULL, &a));
                 MUST(pawl_txn_acquire(txn, "b", PAWL_LOCK(.note = "mine"), &b));
                 MUST(pawl_txn_acquire(txn, "c", NULL, NULL));
                 CHECK(a && b && pawl_token(a) && pawl_token(b));
                 CHECK(pawl_txn_lock(txn, "a") == a && pawl_txn_lock(txn, "c"));
                 CHECK_NULL(pawl_txn_lock(txn, "d"));
-                CHECK_INT(pawl_txn_check(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
                 CHECK(!is_free(two, "a") && !is_free(two, "b") && !is_free(two, "c"));
-                CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
                 CHECK(all_free(two, "abc"));
         }
 }
@@ -143,10 +143,10 @@ TEST(a_name_is_not_taken_twice)
         pawl_txn *txn = begin(one, PAWL_BACK_OFF, 0, NULL);
 
         MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
-        CHECK_INT(pawl_txn_acquire(txn, "a", PAWL_LOCK(.why = &why), NULL), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_acquire(txn, "a", PAWL_LOCK(.why = &why), NULL), PAWL_MISUSE);
         CHECK_HAS(why.text, "already");
-        CHECK_INT(pawl_txn_check(txn), PAWL_OK);
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
 }
 
 TEST(what_is_wrong_with_the_call_is_said_at_once)
@@ -155,26 +155,26 @@ TEST(what_is_wrong_with_the_call_is_said_at_once)
         pawl_client *one = join(fresh_place());
         pawl_txn *txn = NULL;
 
-        CHECK_INT(pawl_txn_begin(NULL, NULL, &txn), PAWL_INVALID);
-        CHECK_INT(pawl_txn_begin(one, NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_begin(one, PAWL_TXN(.policy = 9, .why = &why), &txn), PAWL_UNSUPPORTED);
+        CHECK_CODE(pawl_txn_begin(NULL, NULL, &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_begin(one, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_begin(one, PAWL_TXN(.policy = 9, .why = &why), &txn), PAWL_UNSUPPORTED);
         CHECK_HAS(why.text, "policy");
-        CHECK_INT(pawl_txn_begin(one, PAWL_TXN(.wait_ms = -2), &txn), PAWL_INVALID);
-        CHECK_INT(pawl_txn_begin(one, PAWL_TXN(.try_ms = -1), &txn), PAWL_INVALID);
-        CHECK_INT(pawl_txn_begin(one, &(struct pawl_txn_options){0}, &txn), PAWL_INVALID);
-        CHECK_INT(pawl_txn_run(one, NULL, NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_acquire(NULL, "a", NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_check(NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_restart(NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_end(NULL), PAWL_OK);
+        CHECK_CODE(pawl_txn_begin(one, PAWL_TXN(.wait_ms = -2), &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_begin(one, PAWL_TXN(.try_ms = -1), &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_begin(one, &(struct pawl_txn_options){0}, &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_run(one, NULL, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_acquire(NULL, "a", NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_check(NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_restart(NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_end(NULL), PAWL_OK);
         txn = begin(one, PAWL_ORDERED, 0, NULL);
-        CHECK_INT(pawl_txn_acquire(txn, NULL, NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_acquire(txn, "", NULL, NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_acquire(txn, "a", PAWL_LOCK(.age = 7, .why = &why), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_acquire(txn, NULL, NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_acquire(txn, "", NULL, NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_acquire(txn, "a", PAWL_LOCK(.age = 7, .why = &why), NULL), PAWL_INVALID);
         CHECK_HAS(why.text, "age");
-        CHECK_INT(pawl_txn_acquire(txn, "a", PAWL_LOCK(.ttl_ms = 1), NULL), PAWL_INVALID);
-        CHECK_INT(pawl_txn_check(txn), PAWL_OK);
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_acquire(txn, "a", PAWL_LOCK(.ttl_ms = 1), NULL), PAWL_INVALID);
+        CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
         CHECK(is_free(one, "a"));
 }
 
@@ -187,10 +187,10 @@ TEST(an_engine_without_ages_says_so_at_the_begin)
         for (uint32_t policy = PAWL_WAIT_DIE; policy <= PAWL_WOUND_WAIT; policy++) {
                 bool able = supports(one, policy);
 
-                CHECK_INT(pawl_txn_begin(one, PAWL_TXN(.policy = policy, .why = &why), &txn),
-                          able ? PAWL_OK : PAWL_UNSUPPORTED);
+                CHECK_CODE(pawl_txn_begin(one, PAWL_TXN(.policy = policy, .why = &why), &txn),
+                           able ? PAWL_OK : PAWL_UNSUPPORTED);
                 if (able)
-                        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+                        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
                 else
                         CHECK_HAS(why.text, "PAWL_ORDERED");
         }
@@ -212,12 +212,12 @@ TEST(the_whole_may_take_so_long_and_no_longer)
                 if (code == PAWL_OK)
                         code = pawl_txn_acquire(txn, "b", NULL, NULL);
         } while (code == PAWL_WOUNDED && (code = pawl_txn_restart(txn)) == PAWL_OK);
-        CHECK_INT(code, PAWL_TIMEOUT);
-        CHECK(now_ms() - began >= 350);
-        CHECK_INT(pawl_txn_acquire(txn, "c", NULL, NULL), PAWL_TIMEOUT);
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(code, PAWL_TIMEOUT);
+        CHECK_COMPARE(now_ms() - began, >=, 350);
+        CHECK_CODE(pawl_txn_acquire(txn, "c", NULL, NULL), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
         CHECK(all_free(one, "ac"));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 
 TEST(who_does_not_wait_is_told_that_it_is_busy)
@@ -233,16 +233,16 @@ TEST(who_does_not_wait_is_told_that_it_is_busy)
                         continue;
                 MUST(pawl_txn_begin(two, PAWL_TXN(.policy = policy, .wait_ms = PAWL_NO_WAIT), &txn));
                 MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
-                CHECK_INT(pawl_txn_acquire(txn, "b", NULL, NULL), PAWL_BUSY);
-                CHECK_INT(pawl_txn_check(txn), PAWL_OK);
-                CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_acquire(txn, "b", NULL, NULL), PAWL_BUSY);
+                CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
                 txn = begin(two, policy, 0, NULL);
                 MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
-                CHECK_INT(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
-                CHECK_INT(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = 50), NULL), PAWL_TIMEOUT);
-                CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
+                CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = 50), NULL), PAWL_TIMEOUT);
+                CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
         }
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(nothing_is_left(one, "b"));
 }
 
@@ -258,12 +258,12 @@ TEST(a_lock_that_was_lost_is_told_by_check_acquire_and_end)
         txn = begin(one, PAWL_ORDERED, 0, NULL);
         MUST(pawl_txn_acquire(txn, "a", PAWL_LOCK(.on_lost = see_lost, .arg = &seen), NULL));
         MUST(pawl_txn_acquire(txn, "b", NULL, NULL));
-        CHECK_INT(break_it(two, "a"), PAWL_OK);
+        CHECK_CODE(break_it(two, "a"), PAWL_OK);
         CHECK(SOON(pawl_txn_check(txn) == PAWL_LOST));
         CHECK(SOON(atomic_load(&seen.lost) == 1));
-        CHECK_INT(pawl_txn_acquire(txn, "c", PAWL_LOCK(.why = &why), NULL), PAWL_LOST);
+        CHECK_CODE(pawl_txn_acquire(txn, "c", PAWL_LOCK(.why = &why), NULL), PAWL_LOST);
         CHECK_HAS(why.text, "lost");
-        CHECK_INT(pawl_txn_end(txn), PAWL_LOST);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_LOST);
         CHECK(all_free(two, "abc"));
 }
 
@@ -275,7 +275,7 @@ TEST(after_fork_the_transaction_is_the_parents)
 
         MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
         pid_t pid = fork();
-        REQUIRE(pid >= 0);
+        REQUIRE_COMPARE(pid, >=, 0);
         if (pid == 0) {
                 bool right = pawl_txn_acquire(txn, "b", NULL, NULL) == PAWL_FORKED &&
                              pawl_txn_check(txn) == PAWL_FORKED && pawl_txn_restart(txn) == PAWL_FORKED &&
@@ -285,8 +285,8 @@ TEST(after_fork_the_transaction_is_the_parents)
         }
         waitpid(pid, &status, 0);
         CHECK_INT(status, 0);
-        CHECK_INT(pawl_txn_check(txn), PAWL_OK);
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
 }
 
 /* ---- PAWL_ORDERED ------------------------------------------------------------------------------------------------- */
@@ -298,16 +298,16 @@ TEST(ordered_names_that_come_before_one_that_is_held_are_refused)
         pawl_txn *txn = begin(one, PAWL_ORDERED, 0, NULL);
 
         MUST(pawl_txn_acquire(txn, "b", NULL, NULL));
-        CHECK_INT(pawl_txn_acquire(txn, "a", PAWL_LOCK(.why = &why), NULL), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_acquire(txn, "a", PAWL_LOCK(.why = &why), NULL), PAWL_MISUSE);
         CHECK_HAS(why.text, "comes after");
-        CHECK_INT(pawl_txn_acquire(txn, "B", NULL, NULL), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_acquire(txn, "B", NULL, NULL), PAWL_MISUSE);
         MUST(pawl_txn_acquire(txn, "b/1", NULL, NULL));
         MUST(pawl_txn_acquire(txn, "\xc3\xa9", NULL, NULL)); /* bytes are not signed */
-        CHECK_INT(pawl_txn_acquire(txn, "z", NULL, NULL), PAWL_MISUSE);
-        CHECK_INT(pawl_txn_check(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_acquire(txn, "z", NULL, NULL), PAWL_MISUSE);
+        CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
         MUST(pawl_txn_restart(txn));
         MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
 }
 
 TEST(ordered_transactions_wait_for_each_other)
@@ -320,9 +320,9 @@ TEST(ordered_transactions_wait_for_each_other)
         CHECK(queue_reaches(stage.outside, "a", 1));
         MUST(pawl_txn_acquire(stage.older, "b", NULL, NULL));
         CHECK_INT(atomic_load(&attempt.code), -1);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 /* ---- PAWL_BACK_OFF ------------------------------------------------------------------------------------------------ */
@@ -334,18 +334,18 @@ TEST(backing_off_who_holds_something_does_not_wait_for_long)
 
         MUST(pawl_txn_acquire(stage.older, "a", NULL, NULL));
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
-        CHECK_INT(pawl_txn_acquire(stage.younger, "a", PAWL_LOCK(.why = &why), NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_acquire(stage.younger, "a", PAWL_LOCK(.why = &why), NULL), PAWL_WOUNDED);
         CHECK_HAS(why.text, "restart");
-        CHECK_INT(pawl_txn_check(stage.younger), PAWL_WOUNDED);
-        CHECK_INT(pawl_txn_acquire(stage.younger, "c", NULL, NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_check(stage.younger), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_acquire(stage.younger, "c", NULL, NULL), PAWL_WOUNDED);
         CHECK(!is_free(stage.outside, "b"));
         MUST(pawl_txn_restart(stage.younger));
         CHECK(all_free(stage.outside, "b"));
-        CHECK_INT(pawl_txn_check(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
         MUST(pawl_txn_acquire(stage.younger, "a", NULL, NULL));
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(backing_off_who_holds_nothing_waits)
@@ -357,9 +357,9 @@ TEST(backing_off_who_holds_nothing_waits)
         start(&attempt, stage.younger, "a");
         CHECK(queue_reaches(stage.outside, "a", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 /* ---- PAWL_WAIT_DIE ------------------------------------------------------------------------------------------------ */
@@ -371,17 +371,17 @@ TEST(wait_die_the_younger_does_not_wait_for_the_older)
 
         MUST(pawl_txn_acquire(stage.older, "a", NULL, NULL));
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
-        CHECK_INT(pawl_txn_acquire(stage.younger, "a", PAWL_LOCK(.why = &why), NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_acquire(stage.younger, "a", PAWL_LOCK(.why = &why), NULL), PAWL_WOUNDED);
         CHECK_HAS(why.text, "older");
-        CHECK_INT(pawl_txn_check(stage.younger), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_check(stage.younger), PAWL_WOUNDED);
         CHECK(SOON(queue_reaches(stage.outside, "a", 0)));
-        CHECK_INT(pawl_txn_check(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(stage.older), PAWL_OK);
         MUST(pawl_txn_restart(stage.younger));
         MUST(pawl_txn_acquire(stage.older, "b", NULL, NULL));
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
         MUST(pawl_txn_acquire(stage.younger, "a", NULL, NULL));
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(wait_die_the_older_waits_for_the_younger)
@@ -394,11 +394,11 @@ TEST(wait_die_the_older_waits_for_the_younger)
         start(&attempt, stage.older, "b");
         CHECK(queue_reaches(stage.outside, "b", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_txn_check(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_txn_acquire(stage.younger, "a", NULL, NULL), PAWL_WOUNDED);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_acquire(stage.younger, "a", NULL, NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
 }
 
 TEST(wait_die_who_holds_nothing_waits_for_anybody)
@@ -410,9 +410,9 @@ TEST(wait_die_who_holds_nothing_waits_for_anybody)
         start(&attempt, stage.younger, "a");
         CHECK(queue_reaches(stage.outside, "a", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(wait_die_the_younger_does_not_stand_behind_the_older)
@@ -427,11 +427,11 @@ TEST(wait_die_the_younger_does_not_stand_behind_the_older)
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
         start(&attempt, stage.older, "c");
         CHECK(queue_reaches(stage.outside, "c", 1));
-        CHECK_INT(pawl_txn_acquire(stage.younger, "c", NULL, NULL), PAWL_WOUNDED);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_acquire(stage.younger, "c", NULL, NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
 }
 
 TEST(wait_die_a_holder_without_an_age_is_waited_for)
@@ -445,10 +445,10 @@ TEST(wait_die_a_holder_without_an_age_is_waited_for)
         start(&attempt, stage.younger, "a");
         CHECK(queue_reaches(stage.outside, "a", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
 }
 
 /* ---- PAWL_WOUND_WAIT ---------------------------------------------------------------------------------------------- */
@@ -466,19 +466,19 @@ TEST(wound_wait_the_older_wounds_the_younger)
         MUST(pawl_txn_acquire(third, "b", NULL, &b));
         start(&attempt, stage.older, "a");
         CHECK(SOON(pawl_txn_check(third) == PAWL_WOUNDED));
-        CHECK_INT(pawl_check(a), PAWL_WOUNDED);
-        CHECK_INT(pawl_check(b), PAWL_WOUNDED);
+        CHECK_CODE(pawl_check(a), PAWL_WOUNDED);
+        CHECK_CODE(pawl_check(b), PAWL_WOUNDED);
         CHECK(SOON(atomic_load(&wounded) == 1));
         CHECK(SOON(atomic_load(&seen.asked) >= 1));
-        CHECK_INT(pawl_txn_acquire(third, "c", NULL, NULL), PAWL_WOUNDED);
+        CHECK_CODE(pawl_txn_acquire(third, "c", NULL, NULL), PAWL_WOUNDED);
         CHECK_INT(atomic_load(&attempt.code), -1);
         MUST(pawl_txn_restart(third));
-        CHECK_INT(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
         CHECK_INT(atomic_load(&wounded), 1);
-        CHECK_INT(pawl_txn_check(third), PAWL_OK);
-        CHECK_INT(pawl_txn_end(third), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(third), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(third), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(wound_wait_the_younger_waits_for_the_older)
@@ -491,11 +491,11 @@ TEST(wound_wait_the_younger_waits_for_the_older)
         start(&attempt, stage.younger, "a");
         CHECK(queue_reaches(stage.outside, "a", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_txn_check(stage.older), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_check(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(wound_wait_who_waits_hears_at_once_that_it_is_wounded)
@@ -510,13 +510,13 @@ TEST(wound_wait_who_waits_hears_at_once_that_it_is_wounded)
         CHECK(queue_reaches(stage.outside, "b", 1));
         static struct attempt other;
         start(&other, stage.older, "a");
-        CHECK_INT(outcome(&attempt), PAWL_WOUNDED);
+        CHECK_CODE(outcome(&attempt), PAWL_WOUNDED);
         CHECK(SOON(queue_reaches(stage.outside, "b", 0)));
         MUST(pawl_txn_restart(stage.younger));
-        CHECK_INT(outcome(&other), PAWL_OK);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(outcome(&other), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
         CHECK(all_free(stage.outside, "ab"));
 }
 
@@ -528,13 +528,13 @@ TEST(wound_wait_who_does_not_let_go_is_cut_off_at_the_end_of_its_lease)
         MUST(pawl_txn_acquire(third, "a", NULL, NULL));
         MUST(pawl_txn_acquire(third, "b", NULL, NULL));
         nap(TTL); /* it is renewed as any other */
-        REQUIRE_INT(pawl_txn_check(third), PAWL_OK);
+        REQUIRE_CODE(pawl_txn_check(third), PAWL_OK);
         MUST(pawl_txn_acquire(stage.older, "a", PAWL_LOCK(.wait_ms = PATIENCE), NULL));
-        CHECK_INT(pawl_txn_check(third), PAWL_LOST);
+        CHECK_CODE(pawl_txn_check(third), PAWL_LOST);
         CHECK(SOON(is_free(stage.outside, "b")));
-        CHECK_INT(pawl_txn_end(third), PAWL_LOST);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(third), PAWL_LOST);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 TEST(wound_wait_who_is_wounded_may_finish_what_it_does)
@@ -545,9 +545,9 @@ TEST(wound_wait_who_is_wounded_may_finish_what_it_does)
         MUST(pawl_txn_acquire(stage.younger, "a", PAWL_LOCK(.ttl_ms = 60000), NULL));
         start(&attempt, stage.older, "a");
         CHECK(SOON(pawl_txn_check(stage.younger) == PAWL_WOUNDED));
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
 }
 
 TEST(wound_wait_who_gets_its_turn_lets_an_older_one_pass)
@@ -564,11 +564,11 @@ TEST(wound_wait_who_gets_its_turn_lets_an_older_one_pass)
         CHECK(queue_reaches(stage.outside, "a", 2));
         CHECK(is_waiting(&first));
         CHECK_INT(pawl_asked(lock), 0); /* it has no age: it is waited for */
-        CHECK_INT(pawl_release(lock), PAWL_OK);
-        CHECK_INT(outcome(&first), PAWL_WOUNDED);
-        CHECK_INT(outcome(&second), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(outcome(&first), PAWL_WOUNDED);
+        CHECK_CODE(outcome(&second), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
 }
 
 TEST(transactions_of_one_client_are_different_ones)
@@ -586,10 +586,10 @@ TEST(transactions_of_one_client_are_different_ones)
                 start(&attempt, older, "b");
                 if (policy == PAWL_WAIT_DIE)
                         CHECK(queue_reaches(one, "b", 1));
-                CHECK_INT(pawl_txn_acquire(younger, "a", NULL, NULL), PAWL_WOUNDED);
-                CHECK_INT(pawl_txn_end(younger), PAWL_OK);
-                CHECK_INT(outcome(&attempt), PAWL_OK);
-                CHECK_INT(pawl_txn_end(older), PAWL_OK);
+                CHECK_CODE(pawl_txn_acquire(younger, "a", NULL, NULL), PAWL_WOUNDED);
+                CHECK_CODE(pawl_txn_end(younger), PAWL_OK);
+                CHECK_CODE(outcome(&attempt), PAWL_OK);
+                CHECK_CODE(pawl_txn_end(older), PAWL_OK);
         }
 }
 
@@ -602,20 +602,20 @@ TEST(the_age_stays_when_a_transaction_is_restarted)
         MUST(pawl_txn_acquire(stage.older, "a", NULL, NULL));
         MUST(pawl_txn_acquire(stage.younger, "b", NULL, NULL));
         MUST(show(stage.outside, "a", &view));
-        REQUIRE(view.holders == 1);
+        REQUIRE_INT(view.holders, 1);
         age = line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age;
         CHECK(age > 0 && age < (uint64_t)1 << 63);
         MUST(show(stage.outside, "b", &view));
-        REQUIRE(view.holders == 1);
+        REQUIRE_INT(view.holders, 1);
         other = line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age;
         CHECK(other > age);
         MUST(pawl_txn_restart(stage.older));
         MUST(pawl_txn_acquire(stage.older, "c", NULL, NULL));
         MUST(show(stage.outside, "c", &view));
-        REQUIRE(view.holders == 1);
+        REQUIRE_INT(view.holders, 1);
         CHECK_UINT(line_of(&view, PAWL_ROLE_HOLDER, 0)->entry.age, age);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 /* ---- shared locks ------------------------------------------------------------------------------------------------- */
@@ -634,12 +634,12 @@ TEST(wound_wait_of_several_holders_none_is_wounded_while_one_is_older)
         start(&attempt, stage.younger, "a");
         CHECK(queue_reaches(stage.outside, "a", 1));
         CHECK(is_waiting(&attempt));
-        CHECK_INT(pawl_txn_check(third), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.older), PAWL_OK);
+        CHECK_CODE(pawl_txn_check(third), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.older), PAWL_OK);
         CHECK(SOON(pawl_txn_check(third) == PAWL_WOUNDED));
-        CHECK_INT(pawl_txn_end(third), PAWL_OK);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(stage.younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(third), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(stage.younger), PAWL_OK);
 }
 
 /* ---- all at once -------------------------------------------------------------------------------------------------- */
@@ -657,10 +657,10 @@ TEST(acquire_all_takes_all_in_order_and_each_once)
                         continue;
                 MUST(pawl_acquire_all(one, names, 5, PAWL_TXN(.policy = policy, .wait_ms = PATIENCE), &txn));
                 CHECK(pawl_txn_lock(txn, "a") && pawl_txn_lock(txn, "b") && pawl_txn_lock(txn, "c"));
-                CHECK_INT(pawl_txn_check(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
                 CHECK(!is_free(two, "a") && !is_free(two, "b") && !is_free(two, "c"));
                 MUST(pawl_txn_acquire(txn, "d", NULL, NULL)); /* it is a transaction as any other */
-                CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+                CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
                 CHECK(all_free(two, "abcd"));
         }
 }
@@ -679,20 +679,20 @@ TEST(acquire_all_that_fails_leaves_nothing_behind)
         for (uint32_t policy = PAWL_ORDERED; policy <= PAWL_WOUND_WAIT; policy++) {
                 if (!supports(one, policy))
                         continue;
-                CHECK_INT(
+                CHECK_CODE(
                         pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = 200, .why = &why), &txn),
                         PAWL_TIMEOUT);
                 CHECK(why.text[0]);
-                CHECK_INT(pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = PAWL_NO_WAIT), &txn),
-                          PAWL_BUSY);
-                CHECK_INT(pawl_acquire_all(two, bad, 3, PAWL_TXN(.policy = policy, .why = &why), &txn), PAWL_INVALID);
+                CHECK_CODE(pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = PAWL_NO_WAIT), &txn),
+                           PAWL_BUSY);
+                CHECK_CODE(pawl_acquire_all(two, bad, 3, PAWL_TXN(.policy = policy, .why = &why), &txn), PAWL_INVALID);
                 CHECK(all_free(one, "ab"));
         }
-        CHECK_INT(pawl_acquire_all(two, hole, 2, NULL, &txn), PAWL_INVALID);
-        CHECK_INT(pawl_acquire_all(two, NULL, 1, NULL, &txn), PAWL_INVALID);
-        CHECK_INT(pawl_acquire_all(two, names, 0, NULL, &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire_all(two, hole, 2, NULL, &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire_all(two, NULL, 1, NULL, &txn), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire_all(two, names, 0, NULL, &txn), PAWL_INVALID);
         CHECK_NULL(txn);
-        CHECK_INT(pawl_release(lock), PAWL_OK);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
         CHECK(nothing_is_left(one, "c"));
 }
 
@@ -706,8 +706,9 @@ TEST(acquire_all_takes_the_cover_instead)
         MUST(pawl_acquire_all(one, names, 2, PAWL_TXN(.cover = "all"), &txn));
         CHECK(pawl_txn_lock(txn, "all") && !pawl_txn_lock(txn, "a"));
         CHECK(is_free(two, "a") && is_free(two, "b"));
-        CHECK_INT(pawl_acquire_all(two, names, 1, PAWL_TXN(.cover = "all", .wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_acquire_all(two, names, 1, PAWL_TXN(.cover = "all", .wait_ms = PAWL_NO_WAIT), &none),
+                   PAWL_BUSY);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
 }
 
 TEST(acquire_all_takes_them_as_it_is_told)
@@ -721,8 +722,8 @@ TEST(acquire_all_takes_them_as_it_is_told)
         MUST(pawl_acquire_all(one, names, 2, PAWL_TXN(.lock = PAWL_LOCK(.mode = PAWL_SHARED)), &txn));
         MUST(pawl_acquire_all(two, names, 2, PAWL_TXN(.wait_ms = PATIENCE, .lock = PAWL_LOCK(.mode = PAWL_SHARED)),
                               &other));
-        CHECK_INT(pawl_txn_end(txn), PAWL_OK);
-        CHECK_INT(pawl_txn_end(other), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(other), PAWL_OK);
 }
 
 struct crossing {
@@ -768,7 +769,7 @@ TEST(acquire_all_from_both_ends_at_once)
                                            .inside = &inside,
                                            .rounds = 20};
         for (int i = 0; i < 2; i++)
-                REQUIRE(pthread_create(&threads[i], NULL, cross, &two[i]) == 0);
+                REQUIRE_INT(pthread_create(&threads[i], NULL, cross, &two[i]), 0);
         for (int i = 0; i < 2; i++)
                 pthread_join(threads[i], NULL);
         CHECK_INT(atomic_load(&two[0].failed) + atomic_load(&two[1].failed), 0);
@@ -801,7 +802,7 @@ TEST(run_begins_again_while_it_is_wounded_and_ends_it_always)
         struct pawl_why why = {0};
         struct tries tries = {.wounded = 3};
 
-        CHECK_INT(pawl_txn_run(one, NULL, take_two, &tries), PAWL_OK);
+        CHECK_CODE(pawl_txn_run(one, NULL, take_two, &tries), PAWL_OK);
         CHECK_INT(tries.runs, 4);
         CHECK(all_free(two, "ab"));
         tries = (struct tries){.answer = 100};
@@ -809,8 +810,8 @@ TEST(run_begins_again_while_it_is_wounded_and_ends_it_always)
         CHECK_INT(tries.runs, 1);
         CHECK(all_free(two, "ab"));
         tries = (struct tries){.wounded = 1000000};
-        CHECK_INT(pawl_txn_run(one, PAWL_TXN(.wait_ms = 200, .why = &why), take_two, &tries), PAWL_TIMEOUT);
-        CHECK_INT(why.code, PAWL_TIMEOUT);
+        CHECK_CODE(pawl_txn_run(one, PAWL_TXN(.wait_ms = 200, .why = &why), take_two, &tries), PAWL_TIMEOUT);
+        CHECK_CODE(why.code, PAWL_TIMEOUT);
         CHECK(all_free(two, "ab"));
 }
 
@@ -856,7 +857,7 @@ static struct actor start_actor(const char *place, uint32_t policy, const char *
 
         REQUIRE(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
         actor.pid = fork();
-        REQUIRE(actor.pid >= 0);
+        REQUIRE_COMPARE(actor.pid, >=, 0);
         if (actor.pid == 0)
                 act(place, policy, letters, to[0], from[1]);
         close(to[0]);
@@ -868,7 +869,7 @@ static struct actor start_actor(const char *place, uint32_t policy, const char *
 
 static void cue(struct actor *actor)
 {
-        REQUIRE(write(actor->tells, "", 1) == 1);
+        REQUIRE_INT(write(actor->tells, "", 1), 1);
 }
 
 /* What its next acquire came to; -1: nothing. */
@@ -923,7 +924,7 @@ TEST(a_holder_that_is_killed_is_outlived)
         EACH_POLICY(policy, able)
         {
                 cue(&cast[policy]);
-                REQUIRE_INT(hear(&cast[policy]), PAWL_OK);
+                REQUIRE_CODE(hear(&cast[policy]), PAWL_OK);
                 nap(3);
                 start(&attempts[policy], begin(one, policy, 0, NULL), name_of(names[policy], 'a', policy));
         }
@@ -933,8 +934,8 @@ TEST(a_holder_that_is_killed_is_outlived)
         kill_actor(&cast[policy]);
         EACH_POLICY(policy, able)
         {
-                CHECK_INT(outcome(&attempts[policy]), PAWL_OK);
-                CHECK_INT(pawl_txn_end(attempts[policy].txn), PAWL_OK);
+                CHECK_CODE(outcome(&attempts[policy]), PAWL_OK);
+                CHECK_CODE(pawl_txn_end(attempts[policy].txn), PAWL_OK);
         }
 }
 
@@ -965,7 +966,7 @@ TEST(one_that_is_killed_while_it_holds_and_waits_is_outlived)
         EACH_POLICY(policy, able)
         {
                 cue(&cast[policy]);
-                REQUIRE_INT(hear(&cast[policy]), PAWL_OK);
+                REQUIRE_CODE(hear(&cast[policy]), PAWL_OK);
                 cue(&cast[policy]);
                 if (policy != PAWL_BACK_OFF) /* that one does not wait for long */
                         CHECK(queue_reaches(two, name_of(name, 'b', policy), 1));
@@ -978,9 +979,9 @@ TEST(one_that_is_killed_while_it_holds_and_waits_is_outlived)
 
                 name_of(pair.first, 'a', policy);
                 name_of(pair.second, 'b', policy);
-                CHECK_INT(pawl_release(locks[policy]), PAWL_OK);
-                CHECK_INT(pawl_txn_run(two, PAWL_TXN(.policy = policy, .wait_ms = PATIENCE), take_pair, &pair),
-                          PAWL_OK);
+                CHECK_CODE(pawl_release(locks[policy]), PAWL_OK);
+                CHECK_CODE(pawl_txn_run(two, PAWL_TXN(.policy = policy, .wait_ms = PATIENCE), take_pair, &pair),
+                           PAWL_OK);
         }
 }
 
@@ -997,13 +998,13 @@ TEST(a_wounded_one_that_is_killed_is_outlived)
         NEEDS(one, needs[PAWL_WOUND_WAIT]);
         older = begin(one, PAWL_WOUND_WAIT, 0, NULL);
         cue(&actor);
-        REQUIRE_INT(hear(&actor), PAWL_OK);
+        REQUIRE_CODE(hear(&actor), PAWL_OK);
         start(&attempt, older, "a3");
         CHECK(queue_reaches(one, "a3", 1));
         nap(100);
         kill_actor(&actor);
-        CHECK_INT(outcome(&attempt), PAWL_OK);
-        CHECK_INT(pawl_txn_end(older), PAWL_OK);
+        CHECK_CODE(outcome(&attempt), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(older), PAWL_OK);
 }
 
 TEST(who_was_wounded_by_one_that_is_killed_gets_its_turn)
@@ -1017,7 +1018,7 @@ TEST(who_was_wounded_by_one_that_is_killed_gets_its_turn)
                 kill_actor(&actor);
         NEEDS(one, needs[PAWL_WOUND_WAIT]);
         cue(&actor);
-        REQUIRE_INT(hear(&actor), PAWL_OK);
+        REQUIRE_CODE(hear(&actor), PAWL_OK);
         nap(3);
         younger = begin(one, PAWL_WOUND_WAIT, 0, NULL);
         MUST(pawl_txn_acquire(younger, "a3", NULL, NULL));
@@ -1027,5 +1028,5 @@ TEST(who_was_wounded_by_one_that_is_killed_gets_its_turn)
         MUST(pawl_txn_restart(younger));
         MUST(pawl_txn_acquire(younger, "a3", NULL, NULL));
         MUST(pawl_txn_acquire(younger, "b3", NULL, NULL));
-        CHECK_INT(pawl_txn_end(younger), PAWL_OK);
+        CHECK_CODE(pawl_txn_end(younger), PAWL_OK);
 }
