@@ -1,4 +1,5 @@
 /* tap_broken.c - tests that fail in every way a test can, for tap_test.sh. */
+#include "history.h"
 #include "tap.h"
 
 #include <pthread.h>
@@ -128,4 +129,42 @@ TEST(leaves_a_process)
         if (child == 0)
                 pause();
         NOTE("process %d", (int)child);
+}
+
+/* A turn of a worker that waited 1 ms and then held the lock for held_ms; its token is the time. */
+static void hold(struct history *history, unsigned worker, int64_t acquired_ms, int64_t held_ms)
+{
+        struct history_turn *turn = history_begin(&history->workers[worker], 0, history->permits > 0);
+
+        turn->requested = (acquired_ms - 1) * 1000000;
+        turn->acquired = acquired_ms * 1000000;
+        turn->releasing = turn->acquired + held_ms * 1000000;
+        turn->released = turn->releasing + 1000;
+        turn->token = (uint64_t)acquired_ms;
+}
+
+TEST(shows_a_meeting_of_holders)
+{
+        static struct history history;
+
+        for (int i = 1; i <= HISTORY_TURNS + 10; i++)
+                hold(&history, 0, i * 10, 2);
+        CHECK(!history_print(&history, 0, 0));
+        hold(&history, 2, 1301, 4);
+        CHECK(history_print(&history, 0, 0));
+        CHECK(!history_print(&history, 1, 0));
+        history.workers[2].last[0].token = 7;
+        history.workers[2].last[0].acquired = 1303 * 1000000;
+        CHECK(history_print(&history, 0, 1303 * 1000000));
+}
+
+TEST(shows_one_holder_too_many)
+{
+        static struct history history = {.permits = 2};
+
+        hold(&history, 0, 10, 5);
+        hold(&history, 1, 11, 5);
+        CHECK(!history_print(&history, 0, 0));
+        hold(&history, 2, 12, 5);
+        CHECK(history_print(&history, 0, 0));
 }

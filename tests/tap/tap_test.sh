@@ -54,13 +54,22 @@ pid=$(printf '%s\n' "$output" | sed -n 's/^# process //p')
 gone() { ! kill -0 "$pid" 2>/dev/null; }
 eventually "leaves_a_process: which is ended" gone
 
+says shows_a_meeting_of_holders '# who held lock "0" around that time'
+says shows_a_meeting_of_holders "
+#    1299.000000    1300.000000    1302.000000    1302.001000              1300      0    130  exclusive
+#    1300.000000    1301.000000    1305.000000    1305.001000              1301      2      1  exclusive  <- worker 0 still held it
+#    1309.000000    1310."
+says shows_a_meeting_of_holders "    7      2      1  exclusive  <- the token did not grow"
+says shows_a_meeting_of_holders "ok 1"
+says shows_one_holder_too_many "   12      2      1  shared  <- one holder more than 2"
+
 capture "$broken" 'fails_*'
 like "a prefix selects" "$output" "*1..7*"
 status 1 "an unknown name is a failure" "$broken" no_such_test
 status 2 "an unknown option is a usage error" "$broken" --nonsense
 capture "$broken" --no-fork passes fails_and_ends skips
 like "--no-fork runs all in one process" "$output" "*ok 1 - passes*not ok 2 - fails_and_ends*ok 3 - skips # SKIP*"
-is "--list lists them" "$("$broken" --list | grep -c .)" 16
+is "--list lists them" "$("$broken" --list | grep -c .)" 18
 
 # shows WHAT PATTERN CHECK...: a shell test whose check fails prints something like it.
 shows() {
