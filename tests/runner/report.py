@@ -48,3 +48,10 @@ def last_line(programs, failures, flaky):
     text = "%d passed, %d failed" % (passed, failures)
     text += ", %d skipped" % skipped if skipped else ""
     return text + ", %d flaky" % flaky
+
+
+def costs(programs, left_behind, seconds, cpu):
+    """Where the time went: the programs, the builds, and the servers by their command."""
+    parts = [("programs", sum(program.cpu for program in programs)), *left_behind.items()]
+    text = ", ".join("%s %.0f s" % part for part in sorted(parts, key=lambda part: -part[1]) if part[1] >= 1)
+    return "%s, %.1f minutes of CPU time: %s" % (clock(seconds), cpu / 60, text)

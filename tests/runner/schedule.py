@@ -10,7 +10,7 @@ import tempfile
 import time
 
 CORES = os.cpu_count() or 2
-AT_LEAST = 2 * CORES
+AT_LEAST = 4 * CORES
 AT_MOST = 10 * CORES
 IDLE_SHARE = 0.15  # of the processors; below it no further program is started
 PAUSE = 0.25       # seconds from one start to the next: a new program's load must show in the reading
@@ -19,6 +19,18 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def adopt_orphans():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+# CPU seconds of what is not a program: the builds, and servers and others that programs left to us, by command.
+left_behind = {}
+
+
+def command_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
 
 
 def cpu_used():
@@ -141,17 +153,22 @@ class Scheduler:
         """Programs that ended, and what earlier ones left behind."""
         while True:
             try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if pid == 0:
+            if ended is None:
                 return
+            name = command_of(ended.si_pid)
+            pid, status, used = os.wait4(ended.si_pid, 0)
             running = self.running.pop(pid, None)
             if running:
                 running.finish(status, used)
                 self.screen.finished(running.program)
             elif pid in self.queue.children:
                 self.queue.child_ended(pid, os.waitstatus_to_exitcode(status))
+                left_behind["builds"] = left_behind.get("builds", 0.0) + used.ru_utime + used.ru_stime
+            else:
+                left_behind[name] = left_behind.get(name, 0.0) + used.ru_utime + used.ru_stime
 
     def run(self):
         try:
