@@ -6,6 +6,7 @@
  *                    e.g. local:{dir} or redis://127.0.0.1:6390?prefix=test{n}:
  *   PAWL_TEST_INIT   if set, pawl_init is called for each fresh place, where the store must be prepared
  *   PAWL_TEST_DRIVE  thread (default), or caller: then the test's own event loop turns every client
+ *   PAWL_TEST_PAIRS, PAWL_TEST_TURNS  how often the tests of memory and of load take a lock
  *   PAWL_TEST_PEER   the program contract-peer, which plays the other processes
  *
  * What join, start_peer and fresh_place made is taken down by the next fresh_place or at the end, so tests may just end;

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 from . import plan, result
@@ -26,8 +25,6 @@ class Program:
                         for word in test["cmd"]]
         self.extra = test["env"]
         self.timeout = test["timeout"] or 3600
-        self.alone = not test["is_parallel"]
-        self.priority = test["priority"]
         self.seconds = self.cpu = 0.0
         self.result = None
         self.retriable = False
@@ -39,15 +36,17 @@ class Program:
     def title(self):
         return "%s: %s: %s" % (self.variant, self.suite, self.name)
 
-    def ended(self, output, errors, ending):
+    def ended(self, output, errors, ending, timed_out=False):
         self.result = result.read_output(output, ending)
-        self.retriable = self.suite in plan.RETRIED and not plan.GRAVE.search(output) and not plan.GRAVE.search(errors)
+        grave = plan.GRAVE.search(output) or plan.GRAVE.search(errors)
+        self.retriable = self.suite in plan.RETRIED and not grave and not timed_out
         self.output, self.errors = output, errors
 
     def repeat_command(self, sentence=""):
         """What a person types to run just this again."""
         case = " --case '%s'" % sentence if re.fullmatch(r"\w+", sentence) else ""
-        return "tests/run --variant %s --suite %s%s '^%s$'" % (self.variant, self.suite, case, re.escape(self.name).replace("\\ ", " "))
+        name = re.escape(self.name).replace("\\ ", " ").replace("'", ".")
+        return "tests/run --variant %s --suite %s%s '^%s$'" % (self.variant, self.suite, case, name)
 
 
 class Times:
@@ -70,50 +69,79 @@ class Times:
         return known[1] if known else plan.average_cpu(program.suite, program.variant)
 
     def save(self, programs):
+        """Not being able to is no failure: it is for the next run's order only."""
         self.seconds.update({program.key(): (round(program.seconds, 2), round(program.cpu, 2)) for program in programs})
-        with open(self.path, "w", encoding="utf-8") as file:
-            json.dump(self.seconds, file)
+        try:
+            with open(self.path + ".new", "w", encoding="utf-8") as file:
+                json.dump(self.seconds, file)
+            os.replace(self.path + ".new", self.path)
+        except OSError:
+            pass
 
 
 def introspect(directory, what):
+    """What Meson wrote about the tests or targets of a build directory."""
     with open(os.path.join(directory, "meson-info", "intro-%s.json" % what), encoding="utf-8") as file:
         return json.load(file)
 
 
 class Build:
-    """Sets up and builds one variant, in the background."""
+    """Sets up one variant and builds it, in two background steps: which files the second builds is known after the first."""
 
-    def __init__(self, name, variant):
+    def __init__(self, name, variant, wanted, whole):
         self.name = name
         self.variant = variant
+        self.wanted = wanted
+        self.whole = whole
         self.directory = os.path.join(ROOT, variant.directory)
         self.log = tempfile.TemporaryFile()
         self.child = None
+        self.programs = []
+        self.chosen = []
 
-    def start(self):
+    def start(self, command):
+        self.child = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ, CC=self.variant.compiler),
+                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+                                      start_new_session=True)
+        return self.child.pid
+
+    def set_up(self):
         options = self.variant.options
         if any("sanitize" in option for option in options):
             options = [*options, "-Db_lundef=false"]  # sanitizers leave symbols to the program
-        self.child = subprocess.Popen([sys.executable, "-B", os.path.join(ROOT, "tests/runner/build.py"), self.directory,
-                                       self.name if self.variant.part else "", *options], cwd=ROOT,
-                                      env=dict(os.environ, CC=self.variant.compiler), stdin=subprocess.DEVNULL,
-                                      stdout=self.log, stderr=subprocess.STDOUT)
-        return self.child.pid
+        command = '.ci/configure "$@" && exec ninja -C "$1" --quiet build.ninja'
+        return self.start(["sh", "-c", command, "build", self.directory, *options])
+
+    def compile(self):
+        """All of it, or what the chosen programs need."""
+        self.programs = [Program(self.name, test, self.directory) for test in introspect(self.directory, "tests")]
+        self.chosen = [program for program in self.programs if self.wanted(program)]
+        return self.start(["ninja", "-C", self.directory, "--quiet", *([] if self.whole else self.targets())])
+
+    def targets(self):
+        """The files that the commands of the chosen programs are made of or depend on."""
+        files = {target["id"]: target["filename"] for target in introspect(self.directory, "targets")}
+        made = {name for names in files.values() for name in names}
+        keys = {program.key() for program in self.chosen}
+        wanted = set()
+        for test in introspect(self.directory, "tests"):
+            program = Program(self.name, test, self.directory)
+            if program.key() in keys:
+                words = [os.path.join(self.directory, word) for word in (*test["cmd"], *test["env"].values())]
+                wanted.update(word for word in words if word in made)
+                wanted.update(name for target in test["depends"] for name in files.get(target, ()))
+        return sorted(os.path.relpath(name, self.directory) for name in wanted) or ["build.ninja"]
 
     def text(self):
         self.log.seek(0)
         return self.log.read().decode("utf-8", "replace")
 
-    def programs(self):
-        return [Program(self.name, test, self.directory) for test in introspect(self.directory, "tests")]
-
 
 class Queue:
-    """What the scheduler takes from. A program that wants the machine for itself waits until nothing else is left."""
+    """What the scheduler takes from."""
 
-    def __init__(self, builds, wanted, times, screen):
+    def __init__(self, builds, times, screen):
         self.to_build = list(builds)
-        self.wanted = wanted
         self.times = times
         self.screen = screen
         self.waiting = []
@@ -125,7 +153,7 @@ class Queue:
     def build_next(self):
         if self.to_build and not self.children:
             build = self.to_build.pop(0)
-            self.children[build.start()] = build
+            self.children[build.set_up()] = build
             self.screen.building(build.name)
 
     def child_ended(self, pid, status):
@@ -134,28 +162,30 @@ class Queue:
         if status:
             self.failed_builds.append(build)
             self.screen.build_failed(build)
-            return
-        programs = build.programs()
-        self.everything |= {(program.suite, program.name) for program in programs}
-        chosen = [program for program in programs if self.wanted(program)]
-        self.all += chosen
-        self.waiting = sorted(self.waiting + chosen, key=self.order)
+        elif not build.programs:
+            self.children[build.compile()] = build
+        else:
+            self.built(build)
+
+    def built(self, build):
+        self.everything |= {(program.suite, program.name) for program in build.programs}
+        self.add(build.chosen)
         self.screen.built(build.name)
+
+    def add(self, programs):
+        self.all += programs
+        self.waiting = sorted(self.waiting + programs, key=self.order)
 
     def order(self, program):
         """The long ones first, so that none is waited for at the end; of equals not all of one store at once."""
         wall = self.times.wall(program)
         suite = LONG_SUITES.index(program.suite) if program.suite in LONG_SUITES else len(LONG_SUITES)
         mixed = hashlib.sha256(program.key().encode()).digest()
-        return program.alone, -program.priority, -wall if wall is not None else -30.0, suite, mixed
+        return -wall if wall is not None else -30.0, suite, mixed
 
-    def take(self, running):
+    def take(self):
         self.build_next()
-        if not self.waiting or any(program.alone for program in running):
-            return None
-        if self.waiting[0].alone and (running or self.to_build or self.children):
-            return None
-        return self.waiting.pop(0)
+        return self.waiting.pop(0) if self.waiting else None
 
     def left(self):
         return len(self.waiting) + len(self.to_build) + len(self.children)

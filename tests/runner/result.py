@@ -21,8 +21,8 @@ class Result:
             self.skips.append((sentence, reason))
 
 
-def read_tap(text, result):
-    """Adds the tests of one program. A plan that was not met is a failure of the program."""
+def read_tap(text, result, ending):
+    """Adds the tests of one program. A plan that was not met is a failure of the program, with how it ended."""
     planned = None
     seen = 0
     for line in text.splitlines():
@@ -42,14 +42,15 @@ def read_tap(text, result):
         else:
             result.passed += 1
     if planned is None or planned != seen:
-        result.failures.append(("", "%s tests planned, %d ran" % (planned, seen)))
+        how = ending + "; " if ending else ""
+        result.failures.append(("", "%s%s tests planned, %d ran" % (how, planned if planned is not None else "no", seen)))
 
 
 def read_output(output, ending):
     """The result of a program that wrote this; ending says how it ended, None if it exited with status 0."""
     result = Result()
     if "TAP version" in output or re.search(r"^1\.\.\d", output, re.M):
-        read_tap(output, result)
+        read_tap(output, result, ending)
     elif ending is None:
         result.passed += 1
     if ending and not result.failures:

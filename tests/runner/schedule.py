@@ -9,10 +9,11 @@ import subprocess
 import tempfile
 import time
 
-CORES = os.cpu_count() or 2
-AT_LEAST = 4 * CORES
-AT_MOST = 10 * CORES
+CORES = len(os.sched_getaffinity(0))
+AT_LEAST = min(4 * CORES, 16)
+AT_MOST = min(10 * CORES, 64)
 IDLE_SHARE = 0.15  # of the processors; below it no further program is started
+SAMPLES = 20       # of idle time, 50 ms apart
 PAUSE = 0.25       # seconds from one start to the next: a new program's load must show in the reading
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,7 +40,7 @@ def cpu_used():
 
 
 class Idleness:
-    """The idle share of the processors over the last second or so."""
+    """The idle share of the processors over the last second."""
 
     def __init__(self):
         self.samples = [self.sample()]
@@ -51,7 +52,7 @@ class Idleness:
         return sum(fields), fields[3] + fields[4]
 
     def share(self):
-        self.samples = self.samples[-5:] + [self.sample()]
+        self.samples = self.samples[-SAMPLES:] + [self.sample()]
         total, idle = (new - old for new, old in zip(self.samples[-1], self.samples[0]))
         return idle / total if total else 0.0
 
@@ -62,6 +63,26 @@ def plain_signals():
                    signal.SIGTTOU, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def signal_group(group, number):
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        pass
+
+
+def end_orphans():
+    """What programs that were killed left to us: their children, and theirs. Nothing of ours is meant to be running."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as file:
+            children = [int(pid) for pid in file.read().split()]
+        if not children:
+            return
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 class Running:
@@ -90,10 +111,7 @@ class Running:
             self.signal(signal.SIGKILL)
 
     def signal(self, number):
-        try:
-            os.killpg(self.child.pid, number)
-        except ProcessLookupError:
-            pass
+        signal_group(self.child.pid, number)
 
     def ending(self, status):
         """How it ended, in words; None if well."""
@@ -110,19 +128,19 @@ class Running:
         return file.read().decode("utf-8", "replace")
 
     def finish(self, status, used):
-        """Tells the program how it went."""
+        """Keeps the result in the program."""
         self.child.returncode = os.waitstatus_to_exitcode(status)
         self.signal(signal.SIGKILL)  # what is left of its group
         self.program.seconds = time.monotonic() - self.began
         self.program.cpu = used.ru_utime + used.ru_stime
-        self.program.ended(self.text(self.output), self.text(self.errors), self.ending(status))
+        self.program.ended(self.text(self.output), self.text(self.errors), self.ending(status), self.timed_out)
         self.output.close()
         self.errors.close()
 
 
 class Scheduler:
-    """Runs what `queue` offers until it is empty. queue.take(running) gives a program, or None for the moment; queue.left() says how
-    many are still to come. screen.show(running) is called a few times each second."""
+    """Runs what `queue` offers until it is empty. queue.take() gives a program, or None for the moment; queue.left() says how many
+    are still to come; queue.children are builds. screen.show(running) is called a few times each second."""
 
     def __init__(self, queue, screen, environment, patience):
         self.queue = queue
@@ -131,23 +149,30 @@ class Scheduler:
         self.patience = patience
         self.running = {}
         self.idleness = Idleness()
+        self.idle = 0.0
+        self.stopping = False
         self.last_start = 0.0
 
     def may_start(self):
         if len(self.running) < AT_LEAST:
             return True
-        idle = self.idleness.share()
-        return (len(self.running) < AT_MOST and idle > IDLE_SHARE
-                and time.monotonic() - self.last_start > PAUSE)
+        if len(self.running) >= AT_MOST or time.monotonic() - self.last_start < PAUSE:
+            return False
+        return self.idle > IDLE_SHARE
 
     def start(self):
         while self.may_start():
-            program = self.queue.take([running.program for running in self.running.values()])
+            program = self.queue.take()
             if not program:
                 return
-            running = Running(program, self.environment(program), program.timeout * self.patience)
-            self.running[running.child.pid] = running
             self.last_start = time.monotonic()
+            try:
+                running = Running(program, self.environment(program), program.timeout * self.patience)
+            except OSError as error:
+                program.ended("", "", "cannot be started: %s" % error)
+                self.screen.finished(program)
+            else:
+                self.running[running.child.pid] = running
 
     def reap(self):
         """Programs that ended, and what earlier ones left behind."""
@@ -161,7 +186,9 @@ class Scheduler:
             name = command_of(ended.si_pid)
             pid, status, used = os.wait4(ended.si_pid, 0)
             running = self.running.pop(pid, None)
-            if running:
+            if self.stopping:
+                self.queue.children.pop(pid, None)
+            elif running:
                 running.finish(status, used)
                 self.screen.finished(running.program)
             elif pid in self.queue.children:
@@ -175,6 +202,7 @@ class Scheduler:
             while self.queue.left() or self.running:
                 self.start()
                 time.sleep(0.05)
+                self.idle = self.idleness.share()
                 self.reap()
                 for running in self.running.values():
                     if time.monotonic() > running.deadline:
@@ -184,11 +212,14 @@ class Scheduler:
             self.stop_all()
 
     def stop_all(self):
-        for running in self.running.values():
-            running.signal(signal.SIGTERM)
-        until = time.monotonic() + 10
-        while self.running and time.monotonic() < until:
-            self.reap()
-            time.sleep(0.05)
-        for running in self.running.values():
-            running.signal(signal.SIGKILL)
+        """After an interruption: programs and builds are asked to end, so that they stop their servers, and after ten seconds
+        ended."""
+        self.stopping = True
+        groups = [*self.running, *self.queue.children]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for group in groups:
+                signal_group(group, number)
+            until = time.monotonic() + 10
+            while (self.running or self.queue.children) and time.monotonic() < until:
+                self.reap()
+                time.sleep(0.05)

@@ -1,4 +1,5 @@
 """screen.py - progress: a status line in place on a terminal, a plain line every now and then otherwise; failures at once."""
+import os
 import shutil
 import sys
 import time
@@ -15,7 +16,7 @@ def clock(seconds):
 class Screen:
     def __init__(self, out=sys.stdout):
         self.out = out
-        self.terminal = out.isatty()
+        self.terminal = out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self.began = time.monotonic()
         self.last_shown = 0.0
         self.build = None
@@ -62,7 +63,8 @@ class Screen:
             self.line(text)
             return
         self.erase()
-        self.out.write(text[:shutil.get_terminal_size().columns - 1])
+        # Without line wrap: a terminal that was made narrower would otherwise keep the rest of an old line.
+        self.out.write("\033[?7l" + text[:shutil.get_terminal_size().columns - 1] + "\033[?7h")
         self.out.flush()
         self.drawn = True
 

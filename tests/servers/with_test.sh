@@ -39,6 +39,25 @@ code=0
 wait $pid || code=$?
 is "killed, it says so" "$code" 143
 ok "and nothing is left" nothing_left ":$(sed 's/.*://' "$scratch/url")"
+# Servers for a whole run, in a directory that outlives the command.
+mkdir "$scratch/run"
+unset PAWL_TEST_SERVERS
+capture "$with" --shared redis -- sh -c 'echo "$REDIS_URL"'
+ok "without a run --shared means a server of its own" nothing_left ":${output##*:}"
+export PAWL_TEST_SERVERS="$scratch/run"
+at_end "$servers" down "$scratch/run/redis"
+capture "$with" --shared redis -- sh -c 'echo "$REDIS_URL"'
+first=$output
+not_ok "the server of a run outlives the command" nothing_left ":${first##*:}"
+capture "$with" --shared redis -- sh -c 'echo "$REDIS_URL"'
+is "the next command gets the same" "$output" "$first"
+capture "$with" redis -- sh -c 'echo "$REDIS_URL"'
+unlike "one that does not share gets its own" "$output" "$first"
+kill -KILL "$(cut -d' ' -f1 "$scratch/run/redis/redis.pid")"
+capture "$with" --shared redis -- sh -c 'echo "$REDIS_URL"; redis-cli -u "$REDIS_URL" ping'
+like "a shared server that died is started again" "$output" "redis://*PONG"
+"$servers" down "$scratch/run/redis"
+ok "and all of it is stopped" nothing_left ":$(echo "$output" | sed -n '1s/.*://p')"
 status 2 "a command must be given" "$with" redis
 not_ok "an unknown server is an error" "$with" oracle -- true
 done_testing

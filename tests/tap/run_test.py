@@ -65,17 +65,17 @@ class Scripts:
         self.scripts = scripts
 
     def queue(self, display, directory):
-        queue = programs.Queue([], lambda program: True, programs.Times(os.path.join(directory, "times")), display)
+        queue = programs.Queue([], programs.Times(os.path.join(directory, "times")), display)
         for name, (suite, script, timeout) in self.scripts.items():
-            test = {"suite": ["pawl:" + suite], "name": name, "workdir": directory, "cmd": ["sh", "-c", script],
-                    "env": {"tries": os.path.join(directory, name)}, "timeout": timeout, "is_parallel": name != "alone", "priority": 0}
-            queue.all.append(programs.Program("gcc", test, directory))
-        queue.waiting = sorted(queue.all, key=queue.order)
+            test = {"suite": ["pawl:" + suite], "name": name, "workdir": directory,
+                    "cmd": ["sh", "-c", script] if script else ["/nonexistent/program"],
+                    "env": {"tries": os.path.join(directory, name)}, "timeout": timeout}
+            queue.add([programs.Program("gcc", test, directory)])
         return queue
 
 
 def whole_run(scripts, patience=1):
-    """(the last line, what was shown) of a run of these."""
+    """(exit status and last line, what was shown) of a run of these."""
     shown = io.StringIO()
     with tempfile.TemporaryDirectory() as directory:
         display = screen.Screen(shown)
@@ -87,10 +87,10 @@ def whole_run(scripts, patience=1):
         flaky = run.retry_alone(queue, display, environment)
         before, sys.stdout = sys.stdout, shown
         try:
-            run.finish(queue, flaky, {"gcc": plan.VARIANTS["gcc"]}, False, 0)
+            status = run.finish(queue, flaky, {"gcc": plan.VARIANTS["gcc"]}, False, 0)
         finally:
             sys.stdout = before
-    return shown.getvalue().strip().splitlines()[-1], shown.getvalue()
+    return "%d: %s" % (status, shown.getvalue().strip().splitlines()[-1]), shown.getvalue()
 
 
 def once_bad(sentence, more=""):
@@ -100,30 +100,42 @@ def once_bad(sentence, more=""):
 
 
 GOOD = 'echo 1..1; echo "ok 1 - it works"'
-is_("programs that pass are added up", whole_run({"a": ("unit", GOOD, 5), "b": ("unit", GOOD, 5), "alone": ("chaos", GOOD, 5)})[0],
-    "3 passed, 0 failed, 0 flaky")
+is_("programs that pass are added up", whole_run({"a": ("unit", GOOD, 5), "b": ("unit", GOOD, 5)})[0],
+    "0: 2 passed, 0 failed, 0 flaky")
+is_("nothing to run is a failure", whole_run({})[0], "1: no program matches")
+line, text = whole_run({"a": ("chaos", None, 5)})
+is_("a program that is not there has failed", line, "1: 0 passed, 1 failed, 0 flaky")
+is_("and the reason is given", "cannot be started: " in text, True)
+four_bad = "; ".join('echo "not ok %d - x%d"' % (n, n) for n in range(1, 5))
+four_good = "; ".join('echo "ok %d - x%d"' % (n, n) for n in range(1, 5))
+is_("more than three flaky tests fail the run",
+    whole_run({"a": ("unit", 'echo 1..4; [ -e "$tries" ] && { %s; exit; }; >"$tries"; %s; exit 1' % (four_good, four_bad), 5)})[0],
+    "1: 4 passed, 1 failed, 4 flaky")
 line, text = whole_run({"a": ("contract", once_bad("it_comes_in_time"), 5)})
-is_("what passes only when retried alone is reported as flaky", line, "1 passed, 0 failed, 1 flaky")
+is_("what passes only when retried alone is reported as flaky", line, "0: 1 passed, 0 failed, 1 flaky")
 is_("and by name", "flaky: gcc: contract: a: it_comes_in_time" in text, True)
 is_("a failure is shown at once, with the command that repeats it",
     "to repeat it: tests/run --variant gcc --suite contract --case 'it_comes_in_time' '^a$'" in text, True)
 is_("what fails twice has failed", whole_run({"a": ("contract", "echo 1..1; echo not ok 1 - x; exit 1", 5)})[0],
-    "0 passed, 1 failed, 0 flaky")
-is_("not every suite is retried", whole_run({"a": ("chaos", once_bad("it_comes_in_time"), 5)})[0], "0 passed, 1 failed, 0 flaky")
+    "1: 0 passed, 1 failed, 0 flaky")
+is_("not every suite is retried", whole_run({"a": ("chaos", once_bad("it_comes_in_time"), 5)})[0], "1: 0 passed, 1 failed, 0 flaky")
 is_("nor is a token that went back", whole_run({"a": ("contract", once_bad("tokens_only_grow"), 5)})[0],
-    "0 passed, 1 failed, 0 flaky")
+    "1: 0 passed, 1 failed, 0 flaky")
 is_("nor what a sanitizer reports",
-    whole_run({"a": ("contract", once_bad("x", "echo ==1==ERROR: AddressSanitizer: x;"), 5)})[0], "0 passed, 1 failed, 0 flaky")
+    whole_run({"a": ("contract", once_bad("x", "echo ==1==ERROR: AddressSanitizer: x;"), 5)})[0], "1: 0 passed, 1 failed, 0 flaky")
 line, text = whole_run({"a": ("chaos", "sleep 100", 1)})
-is_("a program that hangs is ended", line, "0 passed, 1 failed, 0 flaky")
+is_("a program that hangs is ended", line, "1: 0 passed, 1 failed, 0 flaky")
 is_("and the reason is given", "did not end within 1 s" in text, True)
+line, text = whole_run({"a": ("contract", "echo 1..2; echo ok 1 - a; sleep 100", 1)})
+is_("also if it hangs after some of its tests", "did not end within 1 s; 2 tests planned, 1 ran" in text, True)
+is_("and it is not tried again: that would take as long", text.count("---- failed"), 1)
 
 # ---- the plan ----------------------------------------------------------------------------------------------------------------
 
-gap = programs.Queue([], None, programs.Times(""), None)
+gap = Scripts({"x": ("unit", GOOD, 5)}).queue(screen.Screen(io.StringIO()), "/")
 gap.everything = {("unit", "x"), ("contract", "contract redis caller")}
-is_("a program that no variant runs is found", run.never_run(gap, {"gcc": plan.VARIANTS["gcc"]}),
-    ["contract: contract redis caller"])
-is_("each has one", run.never_run(gap, plan.VARIANTS), [])
+is_("a program that no variant runs is found", run.never_run(gap), ["contract: contract redis caller"])
+is_("a program has a reason where it is left out", bool(plan.VARIANTS["gcc"].why_not("contract", "contract redis caller")), True)
+is_("and none where it runs", plan.VARIANTS["asan"].why_not("contract", "contract redis caller"), None)
 print("1..%d" % number)
 sys.exit(1 if failed else 0)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # tap_test.sh BROKEN - the harness reports what it should: BROKEN fails in every way a test can.
 . "$TAP_SH"
+unset TAP_PATIENCE TAP_CASE # of the run that this is part of
 broken=$1
 
 # says TEST PATTERN: running that test alone prints something like it.
@@ -36,10 +37,10 @@ like "fails_and_ends: shows the condition as it was written" "$output" "*failed:
 unlike "fails_and_ends: does not go on" "$output" "*not reached*"
 says crashes "killed by signal 11"
 says crashes "not ok 1 - crashes"
-says hangs "stopped at its time limit of 1 s, 1.[0-9] s after it began
+says hangs "stopped at its time limit of 1 s, [0-9]*.[0-9] s after it began
 #   it had not begun any check"
-says hangs_in_a_check "it was still in the check it began [0-9].[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: pause()"
-says hangs_after_a_check "its last check was complete [0-9].[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: tap_name()"
+says hangs_in_a_check "it was still in the check it began [0-9]*.[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: pause()"
+says hangs_after_a_check "its last check was complete [0-9]*.[0-9] s earlier: tests/tap/tap_broken.c:[0-9]*: tap_name()"
 says exits "exited with status 3"
 says skips "ok 1 - skips # SKIP there is no moon"
 says fails_in_a_child "not ok 1"
@@ -110,4 +111,11 @@ not ok 3 - a condition
 #   actual:   'seen'
 1..3"
 is "tap.py: exits 1" "$code" 1
+
+TAP_PATIENCE=2 capture "$1" hangs
+like "TAP_PATIENCE multiplies the limit of a test" "$output" "*stopped at its time limit of 2 s*"
+TAP_CASE=passes capture "$1"
+is "TAP_CASE names the only test that runs" "$output" "TAP version 13
+1..1
+ok 1 - passes"
 done_testing
