@@ -34,6 +34,10 @@ def command_of(pid):
         return "unknown"
 
 
+def count(name, used):
+    left_behind[name] = left_behind.get(name, 0.0) + used.ru_utime + used.ru_stime
+
+
 def cpu_used():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -82,7 +86,7 @@ def end_orphans():
             return
         for pid in children:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            count(command_of(pid), os.wait4(pid, 0)[2])
 
 
 class Running:
@@ -193,9 +197,9 @@ class Scheduler:
                 self.screen.finished(running.program)
             elif pid in self.queue.children:
                 self.queue.child_ended(pid, os.waitstatus_to_exitcode(status))
-                left_behind["builds"] = left_behind.get("builds", 0.0) + used.ru_utime + used.ru_stime
+                count("builds", used)
             else:
-                left_behind[name] = left_behind.get(name, 0.0) + used.ru_utime + used.ru_stime
+                count(name, used)
 
     def run(self):
         try:

@@ -248,10 +248,6 @@ def a_primary_that_becomes_a_replica_costs_the_lock_at_the_deadline():
     equal(holder.release(), LOST)
 
 
-def cluster_node():
-    return Server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-
-
 @test
 def a_cluster_is_refused_by_name():
     server = cluster_node()

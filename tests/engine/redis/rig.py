@@ -220,12 +220,14 @@ class Connection:
 
 
 def free_port():
-    """Below the range of outgoing connections, as in tests/servers."""
+    """Below the range of outgoing connections, and reserved for us, as in tests/servers."""
     while True:
         port = 10000 + int.from_bytes(os.urandom(2), "big") % 20000
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
+                if os.environ.get("PAWL_TEST_SERVERS"):
+                    os.mkdir(os.path.join(os.environ["PAWL_TEST_SERVERS"], "port-%d" % port))
                 return port
             except OSError:
                 continue
@@ -308,6 +310,11 @@ class Server:
 
     def waiters(self, name, prefix="lock:"):
         return self("ZCARD", "pawl:queue:%s%s" % (prefix, name))
+
+
+def cluster_node(*options):
+    """A Redis in cluster mode. Its second port is chosen too: by default it is in the range of outgoing connections."""
+    return Server("--cluster-enabled", "yes", "--cluster-port", str(free_port()), *options)
 
 
 class Recorder:

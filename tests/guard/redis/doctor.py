@@ -123,7 +123,7 @@ def a_server_that_cannot_be_asked_is_a_danger():
 
 @test
 def a_cluster_without_a_tag_in_the_prefix_is_a_danger():
-    server = Server("--cluster-enabled", "yes")
+    server = cluster_node()
     server("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     eventually(lambda: "cluster_state:ok" in server("CLUSTER", "INFO"))
     equal(found(Guard(place(server)), "Redis Cluster")[0], DANGER)

@@ -430,7 +430,7 @@ def what_is_no_redis_is_not_believed():
 
 @test
 def a_cluster_needs_a_prefix_with_a_tag():
-    server = Server("--cluster-enabled", "yes")
+    server = cluster_node()
     server("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     eventually(lambda: "cluster_state:ok" in server("CLUSTER", "INFO"))
     unable(Guard(place(server)).put("r", 5, "x"), UNSUPPORTED, "hash tag")
