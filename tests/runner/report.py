@@ -13,7 +13,7 @@ def table(programs, variants):
             line += "%16s" % cell([p for p in programs if p.suite == suite and p.variant == variant])
         used = sum(p.cpu for p in programs if p.suite == suite)
         budget = plan.BUDGET.get(suite)
-        line += "%7.0f s / %s%s" % (used, budget or "-", "  above its budget" if budget and used > budget else "")
+        line += "%7.0f s / %s%s" % (used, budget or "no budget", "  above its budget" if budget and used > budget else "")
         lines.append(line)
     return "\n".join(lines)
 
