@@ -158,7 +158,8 @@ class Scheduler:
         self.last_start = 0.0
 
     def may_start(self):
-        if len(self.running) < AT_LEAST:
+        # A build is what later programs wait for: fewer beside it.
+        if len(self.running) < (AT_LEAST // 2 if self.queue.children else AT_LEAST):
             return True
         if len(self.running) >= AT_MOST or time.monotonic() - self.last_start < PAUSE:
             return False
