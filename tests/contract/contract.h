@@ -40,13 +40,14 @@ enum { PATIENCE = 20000 };
                 if ((pawl_capabilities(client) & (uint32_t)(capability)) != (uint32_t)(capability))                    \
                         SKIP("the engine does not claim " #capability);                                                \
         } while (0)
-/* True as soon as the condition is, false (with a note) if it has not become true in PATIENCE. */
+/* True as soon as the condition is, false (with a note) if it has not become true in PATIENCE. What it asks is often a server:
+ * the longer it takes, the less often. */
 #define SOON(condition)                                                                                                \
         __extension__({                                                                                                \
-                int64_t soon_until_ = now_ms() + PATIENCE;                                                             \
+                int64_t soon_began_ = now_ms();                                                                        \
                 bool soon_done_;                                                                                       \
-                while (!(soon_done_ = (condition)) && now_ms() < soon_until_)                                          \
-                        nap(2);                                                                                        \
+                while (!(soon_done_ = (condition)) && now_ms() - soon_began_ < PATIENCE)                               \
+                        nap(pause_after(now_ms() - soon_began_));                                                      \
                 if (!soon_done_)                                                                                       \
                         note_wait(__FILE__, __LINE__, #condition);                                                     \
                 soon_done_;                                                                                            \
@@ -63,6 +64,8 @@ bool caller_drives(void);
 
 int64_t now_ms(void);
 void nap(int64_t ms);
+/* How long to pause before the next check of something that has been waited for this long: a tenth of it, 2 to 40 ms. */
+int64_t pause_after(int64_t waited_ms);
 
 bool check_code(long actual, long expected, const char *file, int line, const char *text);
 void note_wait(const char *file, int line, const char *condition);

@@ -40,6 +40,11 @@ void nap(int64_t ms)
                 ;
 }
 
+int64_t pause_after(int64_t waited_ms)
+{
+        return waited_ms < 20 ? 2 : waited_ms < 400 ? waited_ms / 10 : 40;
+}
+
 int64_t believable_ms(int64_t ttl_ms)
 {
         return ttl_ms - ttl_ms / 100 - 2;

@@ -25,7 +25,7 @@ sessions=$(echo $processes | tr ' ' ,)
 
 host_of() { echo "$1" | sed 's|.*://||; s|.*@||; s|/.*||; s|?.*||'; }
 # say_to HOST:PORT WORD: to a ZooKeeper.
-say_to() { echo "$2" | nc -w 30 "${1%:*}" "${1#*:}"; }
+say_to() { printf %s "$2" | nc -w 30 "${1%:*}" "${1#*:}"; }
 ask() { psql -qAtX "$@" 2>"$scratch/psql"; }
 etcd3() { ETCDCTL_API=3 etcdctl --endpoints "$ETCD3_URL" "$@"; }
 
