@@ -40,8 +40,8 @@ enum { PATIENCE = 20000 };
                 if ((pawl_capabilities(client) & (uint32_t)(capability)) != (uint32_t)(capability))                    \
                         SKIP("the engine does not claim " #capability);                                                \
         } while (0)
-/* True as soon as the condition is, false (with a note) if it has not become true in PATIENCE. What it asks is often a server:
- * the longer it takes, the less often. */
+/* True as soon as the condition is, false (with a note) if it has not become true in PATIENCE. The condition often asks
+ * a server: the longer it takes, the less often it is checked. */
 #define SOON(condition)                                                                                                \
         __extension__({                                                                                                \
                 int64_t soon_began_ = now_ms();                                                                        \

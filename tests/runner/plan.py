@@ -79,10 +79,14 @@ VARIANTS = {
 
 # `make check`: the plain build, every engine, every promise once.
 CHECK = Variant("build", "gcc", left_out=(
-    (r"^contract (long )?\S+ caller$|^contract (long )?postgres advisory caller$|^(?!contract )\w+ \w+ caller$", "the other drive"),
-    (r"^contract \w+ (unix|cut|three|role) ", "other ways to the same server; cuts are also in the suite engine"),
-    (r"^models$", "models of the protocols: they change when a model does"),
-))
+    (r"^contract (\S+|postgres advisory) caller$|^(?!contract )\w+ \w+ caller$", "the other drive"),
+    (r"^contract \w+ (unix|cut|three|role|tls|password|auth) ", "other ways to the same server; net_tls and the suite engine have them"),
+    (r"^contract long |^crowd$|^(kills|pauses) \w+$", "the same promises with more at once"),
+    (r"^guard (redis (tls|password|unix|cut)|sqlite wal|http (tls|python|file))$|^updates (?!(file|redis)$)", "other ways to the same guard"),
+    (r"^(?!contract )\w+ (redlock|postgres advisory) thread$", "recipes are the same code on every store"),
+    (r"^alloc (zookeeper|etcd|postgres)$", "failing allocations on local and redis run here"),
+    (r"^models$|^bench|^servers$|^with$|^install$", "not about the library and the command"),
+), whole=True)
 
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:allocator_may_return_null=1",
