@@ -204,9 +204,8 @@ check("quit is obeyed", slow.tell("quit") == "ok" and slow.process.wait(PATIENCE
 with tempfile.TemporaryDirectory() as directory:
     path = os.path.join(directory, "control")
     proxy = Proxy(echo.port, "--control", path)
-    eventually(lambda: os.path.exists(path))
     control = socket.socket(socket.AF_UNIX)
-    control.connect(path)
+    eventually(lambda: control.connect_ex(path) == 0)  # the path is there a moment before somebody listens
     control.settimeout(PATIENCE)
     control.sendall(b"refuse\ncount\n")
     words = b""
