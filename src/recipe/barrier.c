@@ -210,14 +210,20 @@ static int check(pawl_client *client, uint32_t parties, const struct pawl_barrie
                             "this engine has no shared locks, or keeps nothing beside its locks");
 }
 
+/* Nobody keeps us from a shared lock, so what takes time is the store. A claim given up while the store grants it is counted by
+ * the others until it is taken back: it gets time enough for an answer, and leaves by the gate (give_up). */
 static int enter(pawl_barrier *barrier, const struct pawl_barrier_options *options)
 {
         int64_t deadline = recipe_deadline(options->wait_ms);
+        bool shortly = options->wait_ms != PAWL_FOREVER && options->wait_ms < GIVE_UP_MS;
         int code = pawl_acquire(barrier->client, barrier->name,
-                                PAWL_LOCK(.mode = PAWL_SHARED, .wait_ms = options->wait_ms, .ttl_ms = options->ttl_ms,
-                                          .why = options->why),
+                                PAWL_LOCK(.mode = PAWL_SHARED, .wait_ms = shortly ? GIVE_UP_MS : options->wait_ms,
+                                          .ttl_ms = options->ttl_ms, .why = options->why),
                                 &barrier->lock);
 
+        if (code == PAWL_TIMEOUT)
+                return recipe_fail(options->why, PAWL_IN_DOUBT,
+                                   "no answer of the store in time: the others may count us");
         return code == PAWL_OK ? wait_for_gate(barrier, deadline, options) : code;
 }
 
