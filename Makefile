@@ -14,7 +14,7 @@ BUILD = build
 PREFIX = /usr/local
 SECONDS = 60
 ROWS =
-ONLY =
+export ONLY
 MAKEFLAGS += --no-print-directory
 
 all: build
@@ -34,7 +34,7 @@ test:
 
 check:
 	@.ci/packages build test
-	@tests/run --check $(if $(ONLY),--only '$(ONLY)')
+	@tests/run --check $${ONLY:+--only "$$ONLY"}
 
 check-style:
 	@.ci/packages build test

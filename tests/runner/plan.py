@@ -83,7 +83,8 @@ CHECK = Variant("build", "gcc", left_out=(
     (r"^contract \w+ (unix|cut|three|role|tls|password|auth) ", "other ways to the same server; net_tls and the suite engine have them"),
     (r"^contract long |^crowd$|^(kills|pauses) \w+$", "the same promises with more at once"),
     (r"^guard (redis (tls|password|unix|cut)|sqlite wal|http (tls|python|file))$|^updates (?!(file|redis)$)", "other ways to the same guard"),
-    (r"^(?!contract )\w+ (redlock|postgres advisory) thread$", "recipes are the same code on every store"),
+    (r"^(?!contract )\w+ (redlock|zookeeper|postgres|postgres advisory) thread$",
+     "recipes are the same code on every store; local, redis and etcd run here"),
     (r"^alloc (zookeeper|etcd|postgres)$", "failing allocations on local and redis run here"),
     (r"^models$|^bench|^servers$|^with$|^install$", "not about the library and the command"),
 ), whole=True)
@@ -106,8 +107,9 @@ BUDGET = {
 RETRIED = {"unit", "engine", "contract", "recipe", "guard", "cli", "interop", "servers", "install", "examples", "bench"}
 FLAKY_MAX = 3
 # What is never retried, whatever the suite.
-GRAVE = re.compile(r"^not ok.*(token|twice|never|at_most|keeps_everyone_out|alone|exclu|one_by_one|stale|update)"
-                   r"|violation|Sanitizer:|runtime error:|Assertion", re.I | re.M)
+GRAVE = re.compile(r"^not ok.*(token|twice|never|at.most|keeps.everyone.out|alone|exclu|one.by.one|stale|update)"
+                   r"|violation|Sanitizer:|runtime error:|Assertion|killed by signal (4|6|7|8|11)\b"
+                   r"|stack smashing|double free|free\(\):|malloc\(\):|corrupted", re.I | re.M)
 
 
 def average_cpu(suite, variant):

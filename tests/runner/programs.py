@@ -38,12 +38,14 @@ class Program:
 
     def ended(self, output, errors, ending, timed_out=False):
         self.result = result.read_output(output, ending)
-        grave = plan.GRAVE.search(output) or plan.GRAVE.search(errors)
+        grave = plan.GRAVE.search("\n".join((output, errors, ending or "")))
         self.retriable = self.suite in plan.RETRIED and not grave and not timed_out
         self.output, self.errors = output, errors
 
     def repeat_command(self, sentence=""):
         """What a person types to run just this again."""
+        if any(word.endswith(".py") for word in self.command):  # they print the name of a test as a sentence
+            sentence = sentence.replace(" ", "_")
         case = " --case '%s'" % sentence if re.fullmatch(r"\w+", sentence) else ""
         name = re.escape(self.name).replace("\\ ", " ").replace("'", ".")
         return "tests/run --variant %s --suite %s%s '^%s$'" % (self.variant, self.suite, case, name)

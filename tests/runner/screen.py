@@ -84,7 +84,7 @@ class Screen:
         cost = self.queue.times.cpu
         done = sum(cost(program) for program in self.done)
         total = sum(cost(program) for program in self.queue.all)
-        if self.queue.to_build or self.build or done < 0.05 * total:
+        if self.queue.to_build or self.build or done <= 0.05 * total:
             return None
         return (now - self.began) * (total - done) / done
 

@@ -152,6 +152,7 @@ def main(missing=None):
     global scratch
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = [row for row in tests if not sys.argv[1:] or any(word in row[0] for word in sys.argv[1:])]
+    chosen = [row for row in chosen if os.environ.get("TAP_CASE", row[0]) == row[0]]
     if missing is None and not shutil.which("redis-server"):
         missing = "redis-server"
     failed = 0
@@ -226,7 +227,7 @@ def free_port():
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
-                if os.environ.get("PAWL_TEST_SERVERS"):
+                if os.path.isdir(os.environ.get("PAWL_TEST_SERVERS", "")):
                     os.mkdir(os.path.join(os.environ["PAWL_TEST_SERVERS"], "port-%d" % port))
                 return port
             except OSError:

@@ -369,6 +369,7 @@ def standby_of(server):
     place = directory + ".standby"
     base = [os.path.join(os.path.dirname(words[0]), "pg_basebackup"), "-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres",
             "-R", "-c", "fast", "-X", "stream", "-D", place]
+    after(lambda: shutil.rmtree(place, True))  # after the standby has ended: the last is undone first
     subprocess.run(["install", "-d", "-m", "700", *([] if mine else ["-o", "postgres", "-g", "postgres"]), place], check=True)
     subprocess.run([*user, *base], check=True, cwd="/", capture_output=True)
     import socket
