@@ -210,8 +210,8 @@ static int check(pawl_client *client, uint32_t parties, const struct pawl_barrie
                             "this engine has no shared locks, or keeps nothing beside its locks");
 }
 
-/* Nobody keeps us from a shared lock, so what takes time is the store. A claim given up while the store grants it is counted by
- * the others until it is taken back: it gets time enough for an answer, and leaves by the gate (give_up). */
+/* Nobody keeps us from a shared lock, so what takes time is the store. A claim given up while the store grants it is
+ * counted by the others until it is taken back: it gets time for an answer, and leaves by the gate (give_up). */
 static int enter(pawl_barrier *barrier, const struct pawl_barrier_options *options)
 {
         int64_t deadline = recipe_deadline(options->wait_ms);
