@@ -35,7 +35,7 @@ SANITIZED = ("-Dbench=false", "-Dexamples=false", "-Doptimization=1", "-Dwerror=
 OTHER_DRIVE = "the other drive of the same engine; each engine runs under both sanitizers, each drive in some variant"
 LONG = "ten thousand waiters and many thousand pairs: nothing for a sanitizer to see that the rest does not show; runs in gcc"
 OTHER_WAY = "another way to the same server: what differs is the connection, which test_net and test_net_tls run here"
-SERVERS_FAIL = "a server fails and the client answers; the lines behind it run here in the contract and in alloc"
+SERVERS_FAIL = "a server fails and the client answers; the code behind it runs here in the contract, in asan also in alloc"
 PLAIN_HAS_IT = "checks what other programs and servers do, not our memory; runs in gcc"
 RECIPES_ABOVE = "recipes call public functions only and are the same code on every store; local and redis run here"
 
