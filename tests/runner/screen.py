@@ -24,6 +24,7 @@ class Screen:
         self.done = []
         self.failed = 0
         self.drawn = False
+        self.all_built = None  # when the last build had ended, and how much CPU time the programs done by then should take
 
     def line(self, text):
         """A line that stays."""
@@ -80,13 +81,20 @@ class Screen:
         return text + "; " + ", ".join(names)
 
     def seconds_left(self, now):
-        """From the CPU time that the programs done and to do should take; nothing while there is too little to go by."""
+        """From the CPU time that the programs done since the last build, and those to do, should take; nothing while there is too
+        little to go by."""
+        if self.queue.to_build or self.build:
+            self.all_built = None
+            return None
         cost = self.queue.times.cpu
         done = sum(cost(program) for program in self.done)
         total = sum(cost(program) for program in self.queue.all)
-        if self.queue.to_build or self.build or done <= 0.05 * total:
+        if self.all_built is None:
+            self.all_built = now, done
+        since, before = self.all_built
+        if done - before <= 0.02 * total:
             return None
-        return (now - self.began) * (total - done) / done
+        return (now - since) * (total - done) / (done - before)
 
 
 def failure_text(program):
