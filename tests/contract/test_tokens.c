@@ -1,14 +1,21 @@
 /* test_tokens.c - promise 2: every grant has a token, and for one name a later grant has a greater one, always. */
 #include "contract.h"
 
-/* Takes name, gives it back, and tells the token; 0 if it could not. */
+/* Takes name, gives it back, and returns the token; 0 (with a note) if it could not. */
 static uint64_t token_of_a_turn(pawl_client *client, const char *name, uint32_t mode)
 {
+        struct pawl_why why = {0};
         pawl_lock *lock;
-        if (pawl_acquire(client, name, PAWL_LOCK(.wait_ms = PATIENCE, .mode = mode), &lock) != PAWL_OK)
+        int code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = PATIENCE, .mode = mode, .why = &why), &lock);
+        if (code != PAWL_OK) {
+                NOTE("pawl_acquire: %s (%s)", pawl_strerror(code), why.text);
                 return 0;
+        }
         uint64_t token = pawl_token(lock);
-        return pawl_release(lock) == PAWL_OK ? token : 0;
+        code = pawl_release(lock);
+        if (code != PAWL_OK)
+                NOTE("pawl_release: %s", pawl_strerror(code));
+        return code == PAWL_OK ? token : 0;
 }
 
 TEST(tokens_grow_from_grant_to_grant)

@@ -1,9 +1,10 @@
 /* proxy.c - a bad network between a client and a server, for tests.
  *
- *     proxy --to HOST:PORT [--listen PORT] [--cut MEAN] [--seed N] [--delay MS] [--control PATH]
+ *     proxy --to HOST:PORT [--listen PORT] [--cut MEAN [--spare BYTES]] [--seed N] [--delay MS] [--control PATH]
  *
  * Its port is the first line it prints. --cut ends each connection after a random number of bytes with that mean, counted
- * in both directions: in the middle of whatever was being said, by FIN or RST at either end. --delay keeps everything back
+ * in both directions: in the middle of whatever was being said, by FIN or RST at either end; --spare: never within the
+ * first BYTES. --delay keeps everything back
  * for so long, each way. Lines on stdin, and on the unix socket PATH, say what happens from now on; each is answered by
  * "ok" or "no: why" where it came from:
  *
@@ -73,7 +74,7 @@ struct control {
 };
 
 static enum mode mode = PASS;
-static int64_t cut_mean, delay_ms;
+static int64_t cut_mean, spared, delay_ms;
 static uint64_t dice = 1;
 static struct addrinfo *server;
 static struct link *links[MOST_LINKS];
@@ -104,10 +105,10 @@ static uint64_t roll(uint64_t below)
         return dice % below;
 }
 
-/* From 1 to twice the mean, each as likely. */
+/* From 1 to twice the mean, each as likely, behind what is spared. */
 static int64_t draw_left(void)
 {
-        return cut_mean > 0 ? 1 + (int64_t)roll((uint64_t)cut_mean * 2) : INT64_MAX;
+        return cut_mean > 0 ? spared + 1 + (int64_t)roll((uint64_t)cut_mean * 2) : INT64_MAX;
 }
 
 /* ---- connections -------------------------------------------------------------------------------------------------- */
@@ -565,13 +566,10 @@ static int64_t read_number(const char *text)
 int main(int argc, char **argv)
 {
         static const struct option options[] = {
-                {"listen", required_argument, NULL, 'l'},
-                {"to", required_argument, NULL, 't'},
-                {"cut", required_argument, NULL, 'c'},
-                {"seed", required_argument, NULL, 's'},
-                {"delay", required_argument, NULL, 'd'},
-                {"control", required_argument, NULL, 'C'},
-                {0},
+                {"listen", required_argument, NULL, 'l'},  {"to", required_argument, NULL, 't'},
+                {"cut", required_argument, NULL, 'c'},     {"spare", required_argument, NULL, 'p'},
+                {"seed", required_argument, NULL, 's'},    {"delay", required_argument, NULL, 'd'},
+                {"control", required_argument, NULL, 'C'}, {0},
         };
         const char *control = NULL;
         int64_t port = 0;
@@ -584,6 +582,8 @@ int main(int argc, char **argv)
                         find_server(optarg);
                 else if (option == 'c')
                         cut_mean = read_number(optarg);
+                else if (option == 'p')
+                        spared = read_number(optarg);
                 else if (option == 's')
                         dice = (uint64_t)read_number(optarg) * UINT64_C(0x9E3779B97F4A7C15) + 1;
                 else if (option == 'd')
@@ -595,8 +595,8 @@ int main(int argc, char **argv)
         }
         errno = 0;
         if (!server || optind < argc || port > UINT16_MAX)
-                give_up("usage: proxy --to HOST:PORT [--listen PORT] [--cut MEAN] [--seed N] [--delay MS] [--control "
-                        "PATH]");
+                give_up("usage: proxy --to HOST:PORT [--listen PORT] [--cut MEAN [--spare BYTES]] [--seed N] "
+                        "[--delay MS] [--control PATH]");
         signal(SIGPIPE, SIG_IGN);
         controls[control_count++] = (struct control){.in = 0, .out = 1};
         run(listen_at((uint16_t)port), control ? listen_for_orders(control) : -1);

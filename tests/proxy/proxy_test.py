@@ -168,9 +168,9 @@ check("and the next one works", ask(proxy.connect(), b"again") == b"again")
 check("it ends when stdin does", proxy.end() == 0)
 
 
-def lengths(seed):
-    """How far each of some connections got, when they are cut after 1000 bytes on average."""
-    cutter = Proxy(echo.port, "--cut", "1000", "--seed", str(seed))
+def lengths(seed, mean=1000, spare=0):
+    """How far each of some connections got, when they are cut after mean bytes on average, there and back."""
+    cutter = Proxy(echo.port, "--cut", str(mean), "--spare", str(spare), "--seed", str(seed))
     got = []
     for _ in range(60):
         connection = cutter.connect()
@@ -190,6 +190,9 @@ got_ = lengths(5)
 check("with --cut every connection ends, sooner or later, about where it should",
       200 < sum(got_) / len(got_) < 800 and min(got_) < 200 < 700 < max(got_), got_)
 check("in the middle of a message too", any(length % 17 for length in got_), got_)
+
+spared = lengths(5, 50, 3000)
+check("--spare keeps the beginning of each connection whole", 1450 < min(spared) and max(spared) < 1600, spared)
 
 slow = Proxy(echo.port, "--delay", "150")
 connection_ = slow.connect()
