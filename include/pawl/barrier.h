@@ -37,7 +37,8 @@ struct pawl_barrier_options {
 #endif
 
 /* Waits until parties, ourselves included, have come; exactly so many go on together. PAWL_TIMEOUT: not in time,
- * and we do not count any more. PAWL_IN_DOUBT: likewise, but whether the others count us could not be found out. */
+ * and we do not count any more. PAWL_IN_DOUBT: likewise, but whether the others count us could not be found out. To
+ * find that out may take a few seconds more than wait_ms, if the store is slow. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_barrier_enter(pawl_client *client, const char *name, uint32_t parties,
                                                  const struct pawl_barrier_options *options, pawl_barrier **barrier);
 /* We are done; waits until the others of this round are, or are dead. PAWL_NO_WAIT: does not wait. Consumed whatever is

@@ -28,8 +28,8 @@ class Variant:
 
 
 # A sanitizer costs two to ten times the CPU. It sees code, not servers: each line of an engine runs under ASan and under TSan
-# through one drive and one kind of connection. -O1 halves the time to build and keeps the code that is checked; some warnings of
-# gcc are wrong there, and the plain builds have them as errors.
+# through one drive and one kind of connection. -O1 builds in two thirds of the time and keeps the code that is checked; some
+# warnings of gcc are wrong there, and the plain builds have them as errors.
 SANITIZED = ("-Dbench=false", "-Dexamples=false", "-Doptimization=1", "-Dwerror=false")
 
 OTHER_DRIVE = "the other drive of the same engine; each engine runs under both sanitizers, each drive in some variant"
