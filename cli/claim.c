@@ -5,6 +5,9 @@
 
 #include "run.h"
 
+/* The longest lock-delay that -n waits for: that of `pawl run` itself, and some more for clocks. */
+enum { brief_delay_ms = 200 };
+
 struct answer {
         bool told;
         int status;
@@ -73,34 +76,79 @@ static int exit_status(const struct claim_request *request, const char *name, in
         return (int)request->conflict_status;
 }
 
-int claim_wait(struct signals *signals, pawl_client *client, const char *name, const struct claim_request *request,
-               pawl_lock **lock)
+/* One claim, from the request to the answer. */
+static int claim_once(struct signals *signals, pawl_client *client, const char *name,
+                      const struct claim_request *request, int64_t wait_ms, pawl_lock **lock, struct pawl_why *why,
+                      int *signal)
 {
-        struct pawl_why why = {0};
         struct answer answer = {0};
-        int signal = 0;
         int code = pawl_acquire_async(
                 client, name,
                 PAWL_LOCK(.flags = request->flags, .ttl_ms = request->ttl_ms,
                           .mode = request->shared || request->max_holders ? PAWL_SHARED : PAWL_EXCLUSIVE,
-                          .max_holders = request->max_holders, .wait_ms = wait_option(request),
-                          .delay_ms = delay_option(client, request), .note = request->note, .why = &why),
+                          .max_holders = request->max_holders, .wait_ms = wait_ms,
+                          .delay_ms = delay_option(client, request), .note = request->note, .why = why),
                 on_granted, &answer, lock);
 
         if (code != PAWL_OK) {
                 *lock = NULL;
-                return exit_status(request, name, code, &why, 0);
+                return code;
         }
-        code = wait_for_answer(signals, client, &answer, &signal);
-        if (code == PAWL_OK) {
-                detail("'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
-                return EXIT_DONE;
-        }
-        if (!signal)
-                (void)pawl_lock_why(*lock, &why);
+        code = wait_for_answer(signals, client, &answer, signal);
+        if (code == PAWL_OK)
+                return PAWL_OK;
+        if (!*signal)
+                (void)pawl_lock_why(*lock, why);
         pawl_release(*lock); /* also takes back a grant that crossed with the signal */
         *lock = NULL;
-        return exit_status(request, name, code, &why, signal);
+        return code;
+}
+
+/* What keeps a lock that was busy a moment ago. */
+struct keeper {
+        bool somebody; /* holds it, or waits */
+        int64_t delay_ms;
+};
+
+static int see_keeper(const struct pawl_entry *entry, void *arg)
+{
+        struct keeper *keeper = arg;
+
+        if (entry->role != PAWL_ROLE_FREE || entry->waiters > 0)
+                keeper->somebody = true;
+        else
+                keeper->delay_ms = entry->remaining_ms;
+        return 0;
+}
+
+/* Whether nothing but the lock-delay of a holder that died keeps it, or nothing any more; then how long to wait. */
+static bool is_nobodys(pawl_client *client, const char *name, int64_t *wait_ms)
+{
+        struct keeper keeper = {0};
+        int code;
+
+        if (!(pawl_capabilities(client) & PAWL_CAN_INSPECT))
+                return false;
+        code = pawl_look(client, name, see_keeper, &keeper);
+        *wait_ms = keeper.delay_ms + 1;
+        return (code == PAWL_OK || code == PAWL_NOT_FOUND) && !keeper.somebody && keeper.delay_ms <= brief_delay_ms;
+}
+
+int claim_wait(struct signals *signals, pawl_client *client, const char *name, const struct claim_request *request,
+               pawl_lock **lock)
+{
+        struct pawl_why why = {0};
+        int signal = 0;
+        int64_t wait_ms;
+        int code = claim_once(signals, client, name, request, wait_option(request), lock, &why, &signal);
+
+        /* -n does not wait for a holder. Nobody holds it here: a job whose last run was killed must not be skipped. */
+        if (code == PAWL_BUSY && request->wait_ms == 0 && is_nobodys(client, name, &wait_ms))
+                code = claim_once(signals, client, name, request, wait_ms, lock, &why, &signal);
+        if (code != PAWL_OK)
+                return exit_status(request, name, code, &why, signal);
+        detail("'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
+        return EXIT_DONE;
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */

@@ -144,6 +144,28 @@ status 4 "--max-hold does not swallow COMMAND's status" \
 status 0 "--max-hold is nothing to a short one" "$pawl" run --max-hold 60s x true
 status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 300ms x sleep 1
 
+# ---- a run that was killed is in nobody's way
+"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 60" &
+holder=$!
+await_file "$scratch/child"
+kill -KILL "$holder"
+wait "$holder" 2>"$scratch/killed"
+status 0 "-n right after the holder was killed waits for its lock-delay" "$pawl" run -n night true
+rm "$scratch/child"
+"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 60" &
+holder=$!
+await_file "$scratch/child"
+kill -KILL "$holder"
+wait "$holder" 2>"$scratch/killed"
+sleep 0.6
+status 0 "-n when its lease is over finds the lock free" "$pawl" run -n night true
+"$pawl" run --ttl 60s night sh -c "echo \$\$ >'$scratch/held'; exec sleep 60" &
+holder=$!
+await_file "$scratch/held"
+status 1 "-n does not wait for a holder" "$pawl" run -n night true
+kill "$holder"
+wait "$holder"
+
 # ---- the place of the embedded engine
 if [ "$(id -u)" -ne 0 ]; then
         ok "the default store is made below XDG_STATE_HOME" env -u PAWL_URL XDG_STATE_HOME="$place/a b%?" "$pawl" run x true

@@ -242,6 +242,41 @@ TEST(a_dead_process_leaves_no_entry_behind)
         driver_close(&watcher);
 }
 
+/* A child that acquires with a lock-delay, and is killed. */
+static void die_holding(const char *path, int64_t ttl, int64_t delay)
+{
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+                struct driver driver;
+                struct seat seat;
+
+                driver_must_open(&driver, path);
+                seat_init(&seat, &driver, "a");
+                seat.claim.ttl = ttl;
+                seat.claim.delay = delay;
+                REQUIRE_INT(seat_try(&seat), PAWL_OK);
+                kill(getpid(), SIGKILL);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+TEST(a_holder_that_died_long_ago_makes_nobody_wait)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+
+        driver_must_open(&driver, path);
+        die_holding(path, 100 * MS, 200 * MS);
+        nap(400);
+        CHECK(is_free(&driver, "a"));
+        die_holding(path, 100 * MS, 3600 * SECOND);
+        nap(200);
+        CHECK(!is_free(&driver, "a"));
+        driver_close(&driver);
+}
+
 /* ---- stopped inside ------------------------------------------------------------------------------------------------ */
 
 static void stop_at_commit(struct local *local, int point)

@@ -206,11 +206,20 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
         }
 }
 
+/* A lock-delay counts from the failure, not from when somebody finds out: a holder is over at the end of its lease at the
+ * latest, and may have been dead for a night when the next one arrives. One that is broken is believed to be at work. */
+static int64_t failed_at(const struct entry *entry, enum pawl_how how, int64_t now)
+{
+        return how != PAWL_HOW_BROKEN && entry->lease_until < now ? entry->lease_until : now;
+}
+
 void queue_end(struct local *local, struct name *name, struct entry *entry, enum pawl_how how, int64_t now)
 {
+        int64_t delay_until = failed_at(entry, how, now) + entry->delay;
+
         record(local, name, entry, how, now);
-        if (entry->delay > 0 && now + entry->delay > name->delay_until)
-                name->delay_until = now + entry->delay;
+        if (entry->delay > 0 && delay_until > name->delay_until)
+                name->delay_until = delay_until;
         hook(local, 40);
         queue_unhold(local, name, entry);
         commit_end(local, entry, how);
