@@ -358,12 +358,15 @@ int pawl_ask(pawl_client *client, const char *name)
 int pawl_examine(pawl_client *client, pawl_finding_fn *fn, void *arg)
 {
         struct question question;
+        bool insecure = false;
         int code = enter(client, 0, fn, NULL, false);
 
         if (code != PAWL_OK)
                 return code;
         question_init(&question, client, "");
         question.patience = PATIENCE_TO_EXAMINE;
+        if (url_flag(client->url, "insecure", &insecure, NULL) == PAWL_OK && insecure)
+                on_finding(&question.inquiry, &url_insecure);
         if (client->engine->ops->inspect->examine)
                 code = ask(client->engine->ops->inspect->examine, &question);
         else

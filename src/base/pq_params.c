@@ -2,6 +2,7 @@
 #include "pq_params.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,30 @@ static const char *const known[] = {
         "target_session_attrs",
         "tcp_user_timeout",
         "user",
+};
+
+/* Those whose values libpq would take for something else when misspelt, or refuse only when it connects. */
+enum kind { FLAG, NUMBER, WORDS };
+static const struct strict {
+        const char *keyword;
+        enum kind kind;
+        const char *words[7];
+} strict[] = {
+        {"channel_binding", WORDS, {"disable", "prefer", "require"}},
+        {"connect_timeout", NUMBER, {0}},
+        {"gssdelegation", FLAG, {0}},
+        {"gssencmode", WORDS, {"disable", "prefer", "require"}},
+        {"keepalives", FLAG, {0}},
+        {"keepalives_count", NUMBER, {0}},
+        {"keepalives_idle", NUMBER, {0}},
+        {"keepalives_interval", NUMBER, {0}},
+        {"load_balance_hosts", WORDS, {"disable", "random"}},
+        {"sslcertmode", WORDS, {"disable", "allow", "require"}},
+        {"sslcompression", FLAG, {0}},
+        {"sslmode", WORDS, {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}},
+        {"sslsni", FLAG, {0}},
+        {"target_session_attrs", WORDS, {"any", "read-write", "read-only", "primary", "standby", "prefer-standby"}},
+        {"tcp_user_timeout", NUMBER, {0}},
 };
 
 /* What is said if the URL does not. A server that vanished is missed after about ten seconds. */
@@ -147,16 +172,55 @@ static const char *find(const char *const *names, size_t count, const char *name
         return NULL;
 }
 
+static const struct strict *find_strict(const char *keyword)
+{
+        for (size_t i = 0; i < sizeof(strict) / sizeof(*strict); i++)
+                if (strcmp(strict[i].keyword, keyword) == 0)
+                        return &strict[i];
+        return NULL;
+}
+
+/* libpq knows 1 and 0 only. */
+static int take_flag(struct pq_params *params, const struct url *url, const char *keyword, struct pawl_why *why)
+{
+        bool value = false;
+        int code = url_flag(url, keyword, &value, why);
+
+        return code == PAWL_OK ? pq_params_set(params, keyword, value ? "1" : "0", why) : code;
+}
+
+static int check_words(const struct strict *row, const char *value, struct pawl_why *why)
+{
+        char words[128] = "";
+
+        if (find(row->words, sizeof(row->words) / sizeof(*row->words), value))
+                return PAWL_OK;
+        for (const char *const *word = row->words; *word; word++) {
+                strcat(words, word > row->words ? ", " : "");
+                strcat(words, *word);
+        }
+        return why_set(why, PAWL_INVALID, "%s=%.32s in the URL is none of %s", row->keyword, value, words);
+}
+
 static int take_option(struct pq_params *params, const struct url *url, const struct url_option *option,
                        struct pawl_why *why)
 {
+        const struct strict *row = find_strict(option->key);
+        int code = PAWL_OK;
+        int64_t number;
         const char *keyword = find(known, sizeof(known) / sizeof(*known), option->key);
 
         if (!keyword)
                 return why_set(why, PAWL_INVALID, "%s: URLs do not have the option %.64s", url->scheme, option->key);
         if (!*option->value)
                 return why_set(why, PAWL_INVALID, "the URL's option %s is empty: leave it out", keyword);
-        return pq_params_set(params, keyword, option->value, why);
+        if (row && row->kind == FLAG)
+                return take_flag(params, url, keyword, why);
+        if (row && row->kind == NUMBER)
+                code = url_number(url, keyword, 0, INT_MAX, &number, why);
+        if (row && row->kind == WORDS)
+                code = check_words(row, option->value, why);
+        return code == PAWL_OK ? pq_params_set(params, keyword, option->value, why) : code;
 }
 
 static int take_options(struct pq_params *params, const struct url *url, const char *const *own, struct pawl_why *why)
@@ -312,10 +376,12 @@ static const char *authorities(const char *sslmode)
 /* Verified, unless the server is this machine or the URL says otherwise: libpq's own default, prefer, protects nobody. */
 static int take_tls(struct pq_params *params, const struct url *url, struct pawl_why *why)
 {
-        bool insecure = url_flag(url, "insecure");
+        bool insecure = false;
         const char *certificate = pq_params_get(params, "sslcert");
-        int code;
+        int code = url_flag(url, "insecure", &insecure, why);
 
+        if (code != PAWL_OK)
+                return code;
         if (insecure && pq_params_get(params, "sslmode"))
                 return why_set(why, PAWL_INVALID, "the URL has both insecure= and sslmode=: choose one");
         code = set_default(params, "sslmode", params->remote && !insecure ? "verify-full" : "prefer", why);

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "duration.h"
-
 enum { TEXT_MAX = 4096, PASSWORD_MAX = 4096 };
 
 /* A piece of the text being read. */
@@ -558,77 +556,6 @@ void url_free(struct url *url)
                 return;
         explicit_bzero(parser->bytes, parser->room);
         free(parser);
-}
-
-const char *url_option(const struct url *url, const char *key)
-{
-        for (uint32_t i = 0; i < url->option_count; i++)
-                if (strcmp(url->options[i].key, key) == 0)
-                        return url->options[i].value;
-        return NULL;
-}
-
-int url_duration(const struct url *url, const char *key, int64_t *value, struct pawl_why *why)
-{
-        const char *text = url_option(url, key);
-
-        if (!text || duration_parse(text, value))
-                return PAWL_OK;
-        return why_set(why, PAWL_INVALID, "%s=%s in the URL is not a duration: write 500ms, 10s, 2m or 1h", key, text);
-}
-
-int url_only(const struct url *url, const char *const *known, struct pawl_why *why)
-{
-        for (uint32_t i = 0; i < url->option_count; i++) {
-                const char *const *name = known;
-
-                while (*name && strcmp(*name, url->options[i].key) != 0)
-                        name++;
-                if (!*name)
-                        return why_set(why, PAWL_INVALID, "%s: URLs do not have the option %s", url->scheme,
-                                       url->options[i].key);
-        }
-        return PAWL_OK;
-}
-
-bool url_flag(const struct url *url, const char *key)
-{
-        const char *value = url_option(url, key);
-
-        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
-}
-
-int url_choice(const struct url *url, const char *key, const char *first, const char *second, bool *is_second,
-               struct pawl_why *why)
-{
-        const char *value = url_option(url, key);
-
-        *is_second = value && strcmp(value, second) == 0;
-        if (!value || *is_second || strcmp(value, first) == 0)
-                return PAWL_OK;
-        return why_set(why, PAWL_INVALID, "%s=%s: it is %s or %s", key, value, first, second);
-}
-
-int url_timeout(const struct url *url, int64_t *timeout, struct pawl_why *why)
-{
-        int code;
-
-        *timeout = 5 * SECOND;
-        code = url_duration(url, "timeout", timeout, why);
-        if (code == PAWL_OK && (*timeout < 10 * MS || *timeout > 3600 * SECOND))
-                return why_set(why, PAWL_INVALID, "timeout must be between 10 ms and an hour");
-        return code;
-}
-
-int url_slack(const struct url *url, int64_t *slack, struct pawl_why *why)
-{
-        int code;
-
-        *slack = SECOND;
-        code = url_duration(url, "slack", slack, why);
-        if (code == PAWL_OK && *slack > 60 * SECOND)
-                return why_set(why, PAWL_INVALID, "slack must be at most a minute");
-        return code;
 }
 
 char *url_where(const char *host, uint16_t port)

@@ -39,10 +39,14 @@ void url_free(struct url *url); /* wipes the secrets first */
 
 /* The value, or NULL. */
 const char *url_option(const struct url *url, const char *key);
-/* A duration in ns, *value untouched if it is not said. */
+/* Each leaves *value untouched if the URL does not have the option, and refuses what is not exactly one: PAWL_INVALID,
+ * naming the option and its value. yes, true, on, 1, no, false, off or 0, in capitals too: */
+int url_flag(const struct url *url, const char *key, bool *value, struct pawl_why *why);
+/* Decimal digits only: no sign, no space, no unit. */
+int url_number(const struct url *url, const char *key, int64_t least, int64_t most, int64_t *value,
+               struct pawl_why *why);
+/* A duration in ns. */
 int url_duration(const struct url *url, const char *key, int64_t *value, struct pawl_why *why);
-/* True if it is said and is neither 0 nor no. */
-bool url_flag(const struct url *url, const char *key);
 /* One of two words, the first if it is not said. */
 int url_choice(const struct url *url, const char *key, const char *first, const char *second, bool *is_second,
                struct pawl_why *why);
@@ -52,6 +56,13 @@ int url_timeout(const struct url *url, int64_t *timeout, struct pawl_why *why);
 int url_slack(const struct url *url, int64_t *slack, struct pawl_why *why);
 /* PAWL_INVALID, naming the first option that is not among known (a list ended by NULL). */
 int url_only(const struct url *url, const char *const *known, struct pawl_why *why);
+
+/* The same for texts from elsewhere. False, and *value untouched, for anything else. */
+bool flag_parse(const char *text, bool *value);
+bool number_parse(const char *text, int64_t least, int64_t most, int64_t *value); /* from 0 <= least */
+
+/* What an examination says of a URL with insecure=yes. */
+extern const struct pawl_finding url_insecure;
 
 /* A server as people write it: host:port, [host]:port for an address with colons. NULL: no memory; to be freed. */
 char *url_where(const char *host, uint16_t port);

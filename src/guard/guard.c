@@ -89,6 +89,11 @@ static int open_guard(const struct url *url, const struct pawl_guard_options *op
                 return why_set(options->why, PAWL_NO_MEMORY, "no memory for the guard");
         opened->ops = ops;
         opened->pid = getpid();
+        code = url_flag(url, "insecure", &opened->insecure, options->why);
+        if (code != PAWL_OK) {
+                free(opened);
+                return code;
+        }
         code = ops->open(opened, url, options);
         if (code != PAWL_OK) {
                 pawl_guard_close(opened);
@@ -275,5 +280,7 @@ int pawl_guard_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struct
                 return why_set(why, PAWL_INVALID, "there is no function to tell the findings: it is NULL");
         if (!guard->ops->examine)
                 return why_set(why, PAWL_UNSUPPORTED, "this guard has nothing to examine");
+        if (guard->insecure && fn(&url_insecure, arg) != 0)
+                return PAWL_OK;
         return guard->ops->examine(guard, fn, arg, why);
 }

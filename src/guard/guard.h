@@ -40,7 +40,8 @@ struct guard_ops {
 
 struct pawl_guard {
         const struct guard_ops *ops;
-        pid_t pid; /* who opened it */
+        pid_t pid;     /* who opened it */
+        bool insecure; /* the URL says insecure=yes: nobody checks who answers */
 };
 
 /* The sentence of a stale token, the same for all. Inline: a guard in a module uses no symbol of the library. */

@@ -161,8 +161,11 @@ int net_tls_options(const struct url *url, const char *scheme, struct net_tls_op
                 .cert_file = url_option(url, "cert"),
                 .key_file = url_option(url, "key"),
                 .server_name = url_option(url, "servername"),
-                .insecure = url_flag(url, "insecure"),
         };
+        int code = url_flag(url, "insecure", &options->insecure, why);
+
+        if (code != PAWL_OK)
+                return code;
         if (strcmp(url->scheme, scheme) != 0 &&
             (options->ca_file || options->cert_file || options->key_file || options->server_name || options->insecure))
                 return why_set(why, PAWL_INVALID, "%s: ca, cert, key, servername and insecure need %s://", url->shown,

@@ -311,6 +311,62 @@ TEST(a_bad_url_is_refused_with_a_sentence)
         }
 }
 
+/* PAWL_OK, or what the place with one more option is refused with. */
+static int open_with(const char *place, const char *option, const char *value, struct pawl_why *why)
+{
+        pawl_client *client = NULL;
+        char url[4096];
+        int code;
+
+        snprintf(url, sizeof url, "%s%c%s=%s", place, strchr(place, '?') ? '&' : '?', option, value);
+        memset(why, 0, sizeof *why);
+        code = pawl_open(url, PAWL_OPEN(.why = why), &client);
+        if (code == PAWL_OK)
+                pawl_close(client);
+        return code;
+}
+
+/* A misspelt "no" that is taken for yes would switch off the verification of TLS. */
+TEST(an_option_that_is_yes_or_no_is_nothing_else)
+{
+        static const char *const options[] = {"insecure", "tls",    "even",           "history",      "create",
+                                              "sslsni",   "pooler", "sslcompression", "gssdelegation"};
+        static const char *const wrong[] = {"",   "maybe", "2",   "-1",  "00",    "no%20", "%20no",  "n",
+                                            "fa", "yess",  "nul", "0.0", "none1", "01",    "disable"};
+        const char *place = fresh_place();
+        struct pawl_why why;
+
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+                for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+                        if (!CHECK_CODE(open_with(place, options[i], wrong[j], &why), PAWL_INVALID))
+                                NOTE("%s=%s was accepted", options[i], wrong[j]);
+                        CHECK_HAS(why.text, options[i]);
+                }
+        }
+}
+
+TEST(a_number_or_a_duration_in_the_url_is_exactly_one)
+{
+        static const char *const options[] = {"ttl",         "timeout",         "slack",          "db",
+                                              "connections", "connect_timeout", "keepalives_idle"};
+        static const char *const wrong[] = {
+                "",     "soon", "-1s",  "+5s", "5%20s", "%205s", "5s%20",
+                "5sec", "1e3",  "0x10", "5S",  ".5s",   "5.s",   "99999999999999999999999h"};
+        const char *place = fresh_place();
+        struct pawl_why why;
+
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+                for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+                        if (!CHECK_CODE(open_with(place, options[i], wrong[j], &why), PAWL_INVALID))
+                                NOTE("%s=%s was accepted", options[i], wrong[j]);
+                        CHECK_HAS(why.text, options[i]);
+                }
+        }
+        CHECK_CODE(open_with(place, "ttl", "5s&ttl=5s", &why), PAWL_INVALID);
+        CHECK_HAS(why.text, "twice");
+        CHECK_CODE(open_with(place, "ttl", "5s", &why), PAWL_OK);
+}
+
 TEST(open_refuses_what_it_does_not_know)
 {
         const char *place = fresh_place();

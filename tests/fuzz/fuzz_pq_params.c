@@ -86,10 +86,13 @@ static int leads_away(const struct pq_params *params)
 
 static void check_tls(const struct pq_params *params, const struct url *url)
 {
+        bool insecure = false;
+
         if (!leads_away(params))
                 return;
         MUST(params->remote);
-        if (!url_flag(url, "insecure") && !url_option(url, "sslmode"))
+        MUST(url_flag(url, "insecure", &insecure, NULL) == PAWL_OK);
+        if (!insecure && !url_option(url, "sslmode"))
                 MUST(strcmp(pq_params_get(params, "sslmode"), "verify-full") == 0);
 }
 

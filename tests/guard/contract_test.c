@@ -417,6 +417,25 @@ TEST(wrong_arguments_are_answered_and_change_nothing)
         pawl_guard_close(guard);
 }
 
+/* A misspelt "no" that is taken for yes would switch off the verification of TLS. */
+TEST(options_in_the_url_are_read_strictly)
+{
+        static const char *const wrong[] = {"insecure=maybe", "insecure=", "insecure=2",  "create=perhaps", "create=",
+                                            "timeout=-1s",    "timeout=",  "timeout=1e3", "db=0x1",         "db=-1"};
+        pawl_guard *none = NULL;
+        char url[1200];
+
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+                char key[16];
+
+                snprintf(key, sizeof(key), "%.*s", (int)strcspn(wrong[i], "="), wrong[i]);
+                snprintf(url, sizeof(url), "%s%c%s", store_url(), strchr(store_url(), '?') ? '&' : '?', wrong[i]);
+                if (!CHECK_INT(pawl_guard_open(url, PAWL_GUARD(.why = &why), &none), PAWL_INVALID))
+                        NOTE("%s was accepted", url);
+                CHECK_HAS(why.text, key);
+        }
+}
+
 TEST(nothing_is_told_where_no_reason_is_asked)
 {
         pawl_guard *guard = open_store();

@@ -169,7 +169,26 @@ TEST(another_machine_must_prove_who_it_is_unless_the_url_says_otherwise)
         check_said("postgres://db/d?sslmode=require", "sslmode", "require");
         check_said("postgres://db/d?insecure=1", "sslmode", "prefer");
         check_said("postgres://db/d?insecure=no", "sslmode", "verify-full");
+        check_said("postgres://db/d?insecure=FALSE", "sslmode", "verify-full");
         check_refused("postgres://db/d?insecure=1&sslmode=verify-full", "both insecure= and sslmode=");
+        check_refused("postgres://db/d?insecure=none", "insecure=none in the URL is neither yes nor no");
+}
+
+TEST(values_that_libpq_would_take_for_something_else_are_refused)
+{
+        check_refused("postgres://db/d?sslmode=verify_full",
+                      "sslmode=verify_full in the URL is none of disable, allow");
+        check_refused("postgres://db/d?sslmode=Require", "sslmode=Require");
+        check_refused("postgres://db/d?channel_binding=yes", "channel_binding=yes");
+        check_refused("postgres://db/d?target_session_attrs=master", "none of any, read-write");
+        check_refused("postgres://db/d?keepalives=2", "keepalives=2 in the URL is neither yes nor no");
+        check_refused("postgres://db/d?sslsni=maybe", "sslsni=maybe");
+        check_refused("postgres://db/d?connect_timeout=5s", "connect_timeout=5s in the URL is not a number");
+        check_refused("postgres://db/d?tcp_user_timeout=-1", "tcp_user_timeout=-1");
+        check_refused("postgres://db/d?keepalives_idle=4294967296", "keepalives_idle=4294967296");
+        check_said("postgres://db/d?keepalives=off", "keepalives", "0");
+        check_said("postgres://db/d?sslsni=yes", "sslsni", "1");
+        check_said("postgres://db/d?connect_timeout=3", "connect_timeout", "3");
 }
 
 TEST(certificates_are_the_urls_or_the_systems_and_never_those_of_a_home_directory)

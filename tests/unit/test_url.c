@@ -371,20 +371,116 @@ TEST(an_option_that_is_not_known_is_named)
         url_free(NULL);
 }
 
-TEST(an_option_may_be_yes_or_one_of_two_words)
+static int read_flag(const char *text, bool *value, struct pawl_why *why)
 {
-        struct url *url = parse("redis://h?insecure=1&cold=no&warm=0&history=0&recipe=queue");
+        char whole[128];
+        struct url *url;
+        int code;
+
+        snprintf(whole, sizeof(whole), "redis://h?insecure=%s", text);
+        url = parse(whole);
+        code = url_flag(url, "insecure", value, why);
+        url_free(url);
+        return code;
+}
+
+TEST(an_option_may_be_yes_or_no_and_is_nothing_else)
+{
+        static const char *const yes[] = {"yes", "true", "on", "1", "YES", "True", "oN"};
+        static const char *const no[] = {"no", "false", "off", "0", "NO", "False", "oFF"};
+        static const char *const neither[] = {"",       "y",      "n",        "2",      "-1",  "00",
+                                              "yes%20", "%20yes", "maybe",    "o",      "tru", "of",
+                                              "falsee", "enable", "disabled", "yes,no", "1.0", "n%6f%2e"};
+        struct pawl_why why;
+
+        for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++) {
+                bool value = false;
+
+                CHECK_INT(read_flag(yes[i], &value, &why), PAWL_OK);
+                CHECK(value);
+                CHECK_INT(read_flag(no[i], &value, &why), PAWL_OK);
+                CHECK(!value);
+        }
+        for (size_t i = 0; i < sizeof(neither) / sizeof(*neither); i++) {
+                bool value = i % 2;
+
+                if (!CHECK_INT(read_flag(neither[i], &value, &why), PAWL_INVALID))
+                        NOTE("insecure=%s is read as %d", neither[i], value);
+                CHECK_INT(value, i % 2);
+                CHECK_HAS(why.text, "insecure=");
+                CHECK_HAS(why.text, "neither yes nor no");
+        }
+}
+
+TEST(an_option_that_is_not_there_leaves_what_was_set)
+{
+        struct url *url = parse("redis://h?other=1");
+        struct pawl_why why;
+        bool set = true, unset = false;
+        int64_t number = 7;
+
+        CHECK_INT(url_flag(url, "insecure", &set, &why), PAWL_OK);
+        CHECK_INT(url_flag(url, "insecure", &unset, &why), PAWL_OK);
+        CHECK(set && !unset);
+        CHECK_INT(url_number(url, "db", 0, 5, &number, &why), PAWL_OK);
+        CHECK_INT(number, 7);
+        url_free(url);
+}
+
+TEST(an_option_may_be_a_number_in_its_range_and_nothing_else)
+{
+        static const struct {
+                const char *text;
+                int64_t value; /* -1: refused */
+        } rows[] = {{"2", 2},
+                    {"10", 10},
+                    {"007", 7},
+                    {"1", -1},
+                    {"11", -1},
+                    {"", -1},
+                    {"-2", -1},
+                    {"+2", -1},
+                    {"2x", -1},
+                    {"%202", -1},
+                    {"2%20", -1},
+                    {"0x2", -1},
+                    {"2.", -1},
+                    {"2e0", -1},
+                    {"18446744073709551618", -1},
+                    {"99999999999999999999999999", -1}};
+        struct pawl_why why;
+        int64_t most = 0;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+                char text[128];
+                int64_t value = -1;
+                struct url *url;
+
+                snprintf(text, sizeof(text), "redis://h?db=%s", rows[i].text);
+                url = parse(text);
+                if (!CHECK_INT(url_number(url, "db", 2, 10, &value, &why), rows[i].value < 0 ? PAWL_INVALID : PAWL_OK))
+                        NOTE("%s", text);
+                CHECK_INT(value, rows[i].value);
+                if (rows[i].value < 0)
+                        CHECK_HAS(why.text, "in the URL is not a number from 2 to 10");
+                url_free(url);
+        }
+        CHECK(number_parse("9223372036854775807", 0, INT64_MAX, &most) && most == INT64_MAX);
+        CHECK(!number_parse("9223372036854775808", 0, INT64_MAX, &most));
+}
+
+TEST(an_option_may_be_one_of_two_words)
+{
+        struct url *url = parse("redis://h?pooler=session&recipe=queue");
         struct pawl_why why;
         bool second = false;
 
-        CHECK(url_flag(url, "insecure"));
-        CHECK(!url_flag(url, "cold") && !url_flag(url, "warm") && !url_flag(url, "unsaid"));
-        CHECK_INT(url_choice(url, "history", "1", "0", &second, &why), PAWL_OK);
+        CHECK_INT(url_choice(url, "pooler", "none", "session", &second, &why), PAWL_OK);
         CHECK(second);
-        CHECK_INT(url_choice(url, "unsaid", "1", "0", &second, &why), PAWL_OK);
+        CHECK_INT(url_choice(url, "unsaid", "none", "session", &second, &why), PAWL_OK);
         CHECK(!second);
         CHECK_INT(url_choice(url, "recipe", "lock", "readwrite", &second, &why), PAWL_INVALID);
-        CHECK_STR(why.text, "recipe=queue: it is lock or readwrite");
+        CHECK_STR(why.text, "recipe=queue in the URL is neither lock nor readwrite");
         url_free(url);
 }
 

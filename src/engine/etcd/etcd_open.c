@@ -104,14 +104,13 @@ static int read_prefix(struct etcd *etcd, const struct url *url, struct pawl_why
 
 static int read_limits(struct etcd *etcd, const struct url *url, struct pawl_why *why)
 {
-        bool forgets = false;
         int code = url_timeout(url, &etcd->timeout, why);
 
+        etcd->history = true;
         if (code == PAWL_OK)
                 code = url_slack(url, &etcd->slack, why);
         if (code == PAWL_OK)
-                code = url_choice(url, "history", "1", "0", &forgets, why);
-        etcd->history = !forgets;
+                code = url_flag(url, "history", &etcd->history, why);
         return code;
 }
 

@@ -1,6 +1,5 @@
 /* pg_advisory.c - ?mode=advisory: acquire, cancel, renew, release on locks of the server's sessions. What is free is
  * had at once, by one statement on a session that has many; what is not waits in the server's queue: pg_slot.c. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "advisory.h"
@@ -455,20 +454,11 @@ struct wire *advisory_wire_of(const struct claim *claim)
 
 static int read_connections(struct advisory *advisory, const struct url *url, struct pawl_why *why)
 {
-        const char *text = url_option(url, "connections");
-        unsigned long number;
-        char *end;
+        int64_t number = CONNECTIONS;
+        int code = url_number(url, "connections", 2, CONNECTIONS_MAX, &number, why);
 
-        advisory->limit = CONNECTIONS;
-        if (!text)
-                return PAWL_OK;
-        errno = 0;
-        number = strtoul(text, &end, 10);
-        if (*text < '0' || *text > '9' || *end || errno || number < 2 || number > CONNECTIONS_MAX)
-                return why_set(why, PAWL_INVALID, "connections=%.32s: it must be a number between 2 and %d", text,
-                               CONNECTIONS_MAX);
         advisory->limit = (uint32_t)number;
-        return PAWL_OK;
+        return code;
 }
 
 int advisory_open(struct postgres *postgres, const struct url *url, struct pawl_why *why)

@@ -94,11 +94,8 @@ static int read_pooler(struct postgres *postgres, const struct url *url, struct 
 
 static int read_create(struct postgres *postgres, const struct url *url, struct pawl_why *why)
 {
-        bool no = false;
-        int code = url_choice(url, "create", "yes", "no", &no, why);
-
-        postgres->create = !no;
-        return code;
+        postgres->create = true;
+        return url_flag(url, "create", &postgres->create, why);
 }
 
 /* Locks on rows of their own, or on sessions. Locking rows of the program's is not ours to do, but its own. */
@@ -107,6 +104,8 @@ static int read_mode(const struct url *url, bool *advisory, struct pawl_why *why
         const char *mode = url_option(url, "mode");
 
         *advisory = mode && strcmp(mode, "advisory") == 0;
+        if (!*advisory && url_option(url, "connections"))
+                return why_set(why, PAWL_INVALID, "connections= is for mode=advisory only: leave it out");
         if (!mode || *advisory || strcmp(mode, "lease") == 0)
                 return PAWL_OK;
         if (strcmp(mode, "row") == 0)

@@ -31,16 +31,21 @@ static int join(char **to, const char *before, const char *after, struct pawl_wh
         return asprintf(to, "%s%s", before, after) < 0 ? (*to = NULL, no_memory(why)) : PAWL_OK;
 }
 
-static int read_number(const char *text, const char *what, int64_t most, int64_t *number, struct pawl_why *why)
+/* /DATABASE or db=, not both. */
+static int read_database(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        char *end;
+        const char *path = url->path;
 
-        if (!text || *text == '\0')
-                return PAWL_OK;
-        *number = strtoll(text, &end, 10);
-        if (*end != '\0' || *text < '0' || *text > '9' || *number > most)
-                return why_set(why, PAWL_INVALID, "%s is %s: it must be a number from 0 to %lld", what, text,
-                               (long long)most);
+        if (*path && *path != '/')
+                return why_set(why, PAWL_INVALID, "%s: write %s://HOST:PORT/DATABASE, with two slashes before the host",
+                               url->shown, url->scheme);
+        if (path[0] == '\0' || path[1] == '\0')
+                return url_number(url, "db", 0, INT_MAX, &redis->database, why);
+        if (url_option(url, "db"))
+                return why_set(why, PAWL_INVALID, "%s: the database is given twice: leave out db=", url->shown);
+        if (!number_parse(path + 1, 0, INT_MAX, &redis->database))
+                return why_set(why, PAWL_INVALID, "%s: the database %.32s is not a number from 0 to %d", url->shown,
+                               path + 1, INT_MAX);
         return PAWL_OK;
 }
 
@@ -48,7 +53,7 @@ static int read_number(const char *text, const char *what, int64_t most, int64_t
 
 static int read_socket(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        int code = read_number(url_option(url, "db"), "db", INT_MAX, &redis->database, why);
+        int code = url_number(url, "db", 0, INT_MAX, &redis->database, why);
 
         if (code != PAWL_OK)
                 return code;
@@ -64,11 +69,8 @@ static int read_socket(struct redis *redis, const struct url *url, struct pawl_w
 
 static int read_host(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        const char *path = url->path[0] == '/' ? url->path + 1 : url->path;
-        int code = read_number(path, "the database in the URL", INT_MAX, &redis->database, why);
+        int code = read_database(redis, url, why);
 
-        if (code == PAWL_OK)
-                code = read_number(url_option(url, "db"), "db", INT_MAX, &redis->database, why);
         if (code != PAWL_OK)
                 return code;
         if (url->host_count > 1)
@@ -151,12 +153,12 @@ static int read_self(struct redis *redis, struct pawl_why *why)
 
 static int read_limits(struct redis *redis, const struct url *url, struct pawl_why *why)
 {
-        bool forgets = false;
+        bool remembers = true;
         int code = url_timeout(url, &redis->timeout, why);
 
         if (code == PAWL_OK)
-                code = url_choice(url, "history", "1", "0", &forgets, why);
-        redis->history = forgets ? "-" : "h";
+                code = url_flag(url, "history", &remembers, why);
+        redis->history = remembers ? "h" : "-";
         redis->target.silence = redis->timeout;
         return code;
 }

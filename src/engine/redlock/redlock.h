@@ -246,6 +246,7 @@ struct redlock {
         int64_t timeout;
         bool init_manual;
         bool even;
+        bool tls;
         uint32_t told; /* how many can vote, as it was logged last */
         struct list rounds;
         struct list spare_rounds;

@@ -94,16 +94,10 @@ static bool is_ours(const char *key)
         return false;
 }
 
-static bool flag(const struct url *url, const char *key)
+static void write_url(const struct redlock *redlock, const struct url *url, const struct url_host *host,
+                      struct text *text)
 {
-        const char *value = url_option(url, key);
-
-        return value && strcmp(value, "0") != 0 && strcmp(value, "no") != 0;
-}
-
-static void write_url(const struct url *url, const struct url_host *host, struct text *text)
-{
-        add(text, "%s://", flag(url, "tls") ? "rediss" : "redis");
+        add(text, "%s://", redlock->tls ? "rediss" : "redis");
         if (url->user)
                 add_encoded(text, url->user);
         if (url->password) {
@@ -155,7 +149,7 @@ static int open_node(struct redlock *redlock, const struct url *url, uint32_t in
         node->member.news = on_news;
         snprintf(node->name, sizeof(node->name), strchr(host->name, ':') ? "[%s]:%u" : "%s:%u", host->name,
                  host->port ? host->port : DEFAULT_PORT);
-        write_url(url, host, &text);
+        write_url(redlock, url, host, &text);
         if (text.length < sizeof(text.bytes))
                 code = url_parse(text.bytes, &node->url, why);
         else
@@ -202,15 +196,17 @@ static int check_twins(const struct url *url, struct pawl_why *why)
 
 static int read_url(struct redlock *redlock, const struct url *url, struct pawl_why *why)
 {
-        const char *init = url_option(url, "init");
-        int code;
+        bool history = true; /* nobody keeps one here; what the option says is checked all the same */
+        int code = url_timeout(url, &redlock->timeout, why);
 
-        redlock->even = flag(url, "even");
-        redlock->init_manual = init && strcmp(init, "manual") == 0;
-        redlock->timeout = 5 * SECOND;
-        if (init && !redlock->init_manual && strcmp(init, "auto") != 0)
-                return why_set(why, PAWL_INVALID, "init=%s: it is auto or manual", init);
-        code = url_duration(url, "timeout", &redlock->timeout, why);
+        if (code == PAWL_OK)
+                code = url_flag(url, "even", &redlock->even, why);
+        if (code == PAWL_OK)
+                code = url_flag(url, "tls", &redlock->tls, why);
+        if (code == PAWL_OK)
+                code = url_flag(url, "history", &history, why);
+        if (code == PAWL_OK)
+                code = url_choice(url, "init", "auto", "manual", &redlock->init_manual, why);
         if (code == PAWL_OK)
                 code = check_count(redlock, url, why);
         return code == PAWL_OK ? check_twins(url, why) : code;

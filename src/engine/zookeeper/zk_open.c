@@ -286,9 +286,9 @@ static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
 {
         static const char *const known[] = {"ttl",  "timeout", "slack",      "recipe",   "create",   "history", "ca",
                                             "cert", "key",     "servername", "insecure", "passfile", NULL};
-        bool no_create = false, no_history = false;
         int code = url_only(url, known, why);
 
+        zk->make_chroot = zk->history = true;
         if (code == PAWL_OK)
                 code = read_hosts(zk, url, why);
         if (code == PAWL_OK)
@@ -300,13 +300,11 @@ static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
         if (code == PAWL_OK)
                 code = url_choice(url, "recipe", "lock", "readwrite", &zk->readwrite, why);
         if (code == PAWL_OK)
-                code = url_choice(url, "create", "yes", "no", &no_create, why);
+                code = url_flag(url, "create", &zk->make_chroot, why);
         if (code == PAWL_OK)
-                code = url_choice(url, "history", "1", "0", &no_history, why);
+                code = url_flag(url, "history", &zk->history, why);
         if (code == PAWL_OK)
                 code = read_tls(zk, url, why);
-        zk->make_chroot = !no_create;
-        zk->history = !no_history;
         return code;
 }
 

@@ -32,8 +32,7 @@ struct http {
         char *host;
         char *where; /* the URL, without secrets */
         int64_t wait;
-        bool in_the_clear; /* neither TLS nor this machine */
-        bool insecure;
+        bool in_the_clear;     /* neither TLS nor this machine */
         pthread_mutex_t mutex; /* of the two below */
         struct connection *idle;
         unsigned idle_count;
@@ -435,14 +434,11 @@ static int http_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struc
                  "the server answers, but does not tell its tokens: whether it checks them is seen at the first use",
                  "let it answer GET ?marks as docs/guards/http.md says") != 0)
                 return PAWL_OK;
-        if (http->in_the_clear &&
-            tell(http, fn, arg, PAWL_WARNING,
-                 "tokens, data and passwords go over the network in the clear, and anybody on the "
-                 "way can change them",
-                 "use https://") != 0)
-                return PAWL_OK;
-        if (http->insecure)
-                tell(http, fn, arg, PAWL_WARNING, "who answers is not checked", "leave out insecure=, and say ca=");
+        if (http->in_the_clear)
+                tell(http, fn, arg, PAWL_WARNING,
+                     "tokens, data and passwords go over the network in the clear, and anybody on the "
+                     "way can change them",
+                     "use https://");
         return PAWL_OK;
 }
 
@@ -478,7 +474,6 @@ static int take_target(struct http *http, const struct url *url, struct pawl_why
         http->where = strdup(url->shown);
         if (!http->host || !http->where)
                 return why_set(why, PAWL_NO_MEMORY, "no memory for the guard");
-        http->insecure = tls.insecure;
         http->in_the_clear = !secure && !is_this_machine(http->host);
         if (secure)
                 code = net_tls_open(&tls, &http->tls, why);

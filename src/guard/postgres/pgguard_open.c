@@ -61,11 +61,12 @@ static int read_schema(struct pgguard *postgres, const struct url *url, struct p
 static int read_options(struct pgguard *postgres, const struct url *url, const struct pawl_guard_options *options)
 {
         /* Of the engine, whose URL may be ours too: nothing here. */
-        static const char *const own[] = {"schema", "create", "timeout", "ttl",     "prefix",
-                                          "mode",   "slack",  "history", "channel", NULL};
-        bool no_create;
-        int code = url_choice(url, "create", "yes", "no", &no_create, options->why);
+        static const char *const own[] = {"schema", "create", "timeout",     "ttl", "prefix",
+                                          "mode",   "pooler", "connections", NULL};
+        int code;
 
+        postgres->may_create = true;
+        code = url_flag(url, "create", &postgres->may_create, options->why);
         if (code == PAWL_OK && url_option(url, "timeout"))
                 code = url_timeout(url, &postgres->wait, options->why);
         else
@@ -74,7 +75,6 @@ static int read_options(struct pgguard *postgres, const struct url *url, const s
                 return code;
         if (options->wait_ms)
                 postgres->wait = options->wait_ms * MS;
-        postgres->may_create = !no_create;
         code = read_schema(postgres, url, options->why);
         return code == PAWL_OK ? pq_params_make(url, own, &postgres->params, options->why) : code;
 }

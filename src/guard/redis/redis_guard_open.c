@@ -25,23 +25,30 @@ static int copy(char **to, const char *text, struct pawl_why *why)
         return text && !*to ? no_memory(why) : PAWL_OK;
 }
 
-static int read_database(struct redis_guard *guard, const char *text, struct pawl_why *why)
+/* /DATABASE or db=, not both. */
+static int read_database(struct redis_guard *guard, const struct url *url, struct pawl_why *why)
 {
-        char *end;
+        const char *path = url->path;
 
-        if (!text || *text == '\0')
-                return PAWL_OK;
-        guard->database = strtoll(text, &end, 10);
-        if (*end != '\0' || *text < '0' || *text > '9' || guard->database > INT_MAX)
-                return why_set(why, PAWL_INVALID, "the database is %s: it must be a number from 0 to %d", text,
-                               INT_MAX);
+        if (*path && *path != '/')
+                return why_set(why, PAWL_INVALID, "%s: write %s://HOST:PORT/DATABASE, with two slashes before the host",
+                               url->shown, url->scheme);
+        if (path[0] == '\0' || path[1] == '\0')
+                return url_number(url, "db", 0, INT_MAX, &guard->database, why);
+        if (url_option(url, "db"))
+                return why_set(why, PAWL_INVALID, "%s: the database is given twice: leave out db=", url->shown);
+        if (!number_parse(path + 1, 0, INT_MAX, &guard->database))
+                return why_set(why, PAWL_INVALID, "%s: the database %.32s is not a number from 0 to %d", url->shown,
+                               path + 1, INT_MAX);
         return PAWL_OK;
 }
 
 static int read_socket(struct redis_guard *guard, const struct url *url, struct pawl_why *why)
 {
-        int code;
+        int code = url_number(url, "db", 0, INT_MAX, &guard->database, why);
 
+        if (code != PAWL_OK)
+                return code;
         if (url->path[0] == '\0' || url->host_count)
                 return why_set(why, PAWL_INVALID, "%s: it must name a socket: redis+unix:///path/to/socket",
                                url->shown);
@@ -54,7 +61,7 @@ static int read_socket(struct redis_guard *guard, const struct url *url, struct 
 
 static int read_host(struct redis_guard *guard, const struct url *url, struct pawl_why *why)
 {
-        int code = read_database(guard, url->path[0] == '/' ? url->path + 1 : url->path, why);
+        int code = read_database(guard, url, why);
 
         if (code != PAWL_OK)
                 return code;
@@ -137,8 +144,6 @@ static int read_url(struct redis_guard *guard, const struct url *url, struct paw
         if (code == PAWL_OK)
                 code = strcmp(url->scheme, "redis+unix") == 0 ? read_socket(guard, url, why)
                                                               : read_host(guard, url, why);
-        if (code == PAWL_OK)
-                code = read_database(guard, url_option(url, "db"), why);
         if (code == PAWL_OK)
                 code = read_tls(guard, url, why);
         if (code == PAWL_OK)

@@ -472,11 +472,11 @@ static int sqlite_open(pawl_guard *guard, const struct url *url, const struct pa
 {
         static const char *const known[] = {"create", NULL};
         struct sqlite *sqlite = sqlite_of(guard);
-        bool no = false;
         int code = url_only(url, known, options->why);
 
+        sqlite->create = true;
         if (code == PAWL_OK)
-                code = url_choice(url, "create", "yes", "no", &no, options->why);
+                code = url_flag(url, "create", &sqlite->create, options->why);
         if (code != PAWL_OK)
                 return code;
         if (url->host_count > 0)
@@ -490,7 +490,6 @@ static int sqlite_open(pawl_guard *guard, const struct url *url, const struct pa
         if (pthread_mutex_init(&sqlite->mutex, NULL) != 0)
                 return why_set(options->why, PAWL_NO_MEMORY, "no memory for the guard");
         sqlite->mutex_made = true;
-        sqlite->create = !no;
         sqlite->wait_ms = options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS;
         return sqlite_connect(sqlite, options->why); /* which waits for nobody */
 }

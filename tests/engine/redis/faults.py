@@ -216,6 +216,13 @@ def certificates_that_do_not_fit_are_denied_and_no_plain_text_follows():
     careless = Peer("rediss://%s?insecure=1&%s" % (address, mine))
     equal(careless.acquire("a").code, OK)
     equal(careless.release(), OK)
+    for no in ("false", "off", "NO", "0"):
+        refusal("rediss://%s?insecure=%s&%s" % (address, no, mine), code=DENIED, says="certificate")
+    for neither in ("", "none", "false%20"):
+        done = pawl("run", "-n", "-e", "rediss://%s?insecure=%s&%s" % (address, neither, mine), "x", "true")
+        equal(done.code, 125)
+        matches(done.errors, "insecure=.* is neither yes nor no")
+    matches(pawl("doctor", "-e", "rediss://%s?insecure=on&%s" % (address, mine)).output, "insecure= is set")
 
 
 @test

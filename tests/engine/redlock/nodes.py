@@ -403,6 +403,9 @@ def what_is_no_quorum_is_refused():
     check("an even number", refused("redlock://a,b,c,d", "even=1"))
     check("one node twice", refused("redlock://a,b,A:6379", "twice"))
     check("an option that nobody knows", refused("redlock://a,b,c?color=red", "color"))
+    for option in ("tls=maybe", "even=", "insecure=nope", "history=2"):
+        check("%s" % option, refused("redlock://a,b,c?" + option, "neither yes nor no"))
+    check("even=false is no even=", refused("redlock://a,b,c,d?even=false", "even=1"))
     check("an init that is neither auto nor manual", refused("redlock://a,b,c?init=no", "manual"))
     with Nodes(3) as nodes:
         check("shared and limited locks", Peer(nodes.url()).ask("acquire a -1 0 0 1 2") == UNSUPPORTED)

@@ -108,7 +108,9 @@ def insecure_asks_nobody_and_an_examination_says_so():
     end = setting("other")
     peer = Peer(url(end, insecure="1"))
     equal(peer.admit("orders", 7).code, OK)
-    matches(peer.ask("examine").data.decode(), "who answers is not checked")
+    for no in ("false", "off", "NO", "0"):
+        equal(Peer(url(end, insecure=no)).admit("orders", 7).code, DENIED)
+    matches(peer.ask("examine").data.decode(), "certificate is not verified")
 
 
 @test
