@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""embed.py HEADER SOURCE SCHEMA STATEMENTS - makes sql.h and sql.c of schema.sql, whole, and of the statements, each under its
-name and without comments."""
+"""embed.py HEADER SOURCE SCHEMA STATEMENTS TRUST - makes sql.h and sql.c of schema.sql, whole, and of the statements, each under its
+name and without comments; {trust} in them is pq_trust.sql."""
 import pathlib
 import re
 import sys
@@ -28,9 +28,10 @@ def literal(text):
 
 
 header, source = sys.argv[1], sys.argv[2]
-schema, statements = (pathlib.Path(p).read_text() for p in sys.argv[3:])
+schema, statements, trust = (pathlib.Path(p).read_text() for p in sys.argv[3:])
+trust = "\n".join(line for line in trust.splitlines() if not line.startswith("--"))
 version = re.search(r"FUNCTION lock_version\(\).*'SELECT (\d+)'", schema).group(1)
-pairs = read_statements(statements)
+pairs = [(name, text.replace("{trust}", trust)) for name, text in read_statements(statements)]
 with open(header, "w") as out:
     out.write("/* sql.h - made by embed.py. */\n#ifndef PAWL_SQL_H\n#define PAWL_SQL_H\n")
     out.write("enum { SQL_VERSION = %s }; /* lock_version() of the schema */\n" % version)

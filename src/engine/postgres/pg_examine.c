@@ -1,6 +1,6 @@
 /* pg_examine.c - asks a server about itself, for pawl doctor, on a connection of its own that says nothing else:
- * neither settings nor a schema are made. Two statements: what is set and what we may do, and which version the schema
- * has. */
+ * neither settings nor a schema are made, and nothing of the schema is run. One statement: what is set, what we may do,
+ * whose the schema is and which version it has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,9 @@ static const char *const fact_names[FACTS] = {
         [MAY_WRITE] = "may write",
         [MAY_COUNT] = "may count",
         [MAY_CHANGE] = "may change",
+        [OWNER] = "owner",
+        [SCHEMA_VERSION] = "schema version",
+        [SCHEMA_SERVES] = "schema serves",
 };
 
 static struct examination *examination_of(struct ask *ask)
@@ -75,40 +78,6 @@ static void finish(struct examination *examination)
                 inquiry->answered(inquiry, PAWL_OK, NULL);
 }
 
-static void conclude(struct examination *examination)
-{
-        judge_all(examination);
-        finish(examination);
-}
-
-/* ---- which version the schema has -------------------------------------------------------------------------------- */
-
-static int write_version(struct ask *ask, struct wire *wire)
-{
-        const struct values values = {.count = 0};
-
-        return wire_send(wire, ask, SQL_EXAMINE_VERSION, &values);
-}
-
-static void take_version(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
-{
-        struct examination *examination = examination_of(ask);
-
-        if (!why) {
-                examination->schema_version = row_number(rows, 0, 0);
-                examination->schema_serves = row_number(rows, 0, 1);
-        }
-        conclude(examination);
-}
-
-static void ask_version(struct examination *examination)
-{
-        examination->ask.write = write_version;
-        examination->ask.answered = take_version;
-        if (wire_ask(&examination->wire, &examination->ask) != PAWL_OK)
-                conclude(examination);
-}
-
 /* ---- the facts --------------------------------------------------------------------------------------------------- */
 
 static int write_facts(struct ask *ask, struct wire *wire)
@@ -116,11 +85,14 @@ static int write_facts(struct ask *ask, struct wire *wire)
         struct values values = {.count = 0};
 
         value_text(&values, wire->postgres->schema);
+        value_text(&values, wire->postgres->owner);
         return wire_send(wire, ask, SQL_EXAMINE, &values);
 }
 
 static void take_fact(struct examination *examination, const char *name, const char *value)
 {
+        if (strcmp(name, "distrust") == 0)
+                snprintf(examination->distrust, sizeof(examination->distrust), "%s", value);
         for (int fact = 0; fact < FACTS; fact++)
                 if (strcmp(name, fact_names[fact]) == 0)
                         snprintf(examination->facts[fact], FACT_MAX, "%s", value);
@@ -153,7 +125,11 @@ static void take_facts(struct ask *ask, const PGresult *rows, const struct pawl_
                 if (PQnfields(rows) > 1 && !PQgetisnull(rows, row, 1))
                         take_fact(examination, row_text(rows, row, 0), row_text(rows, row, 1));
         compare_clocks(examination);
-        ask_version(examination);
+        if (*examination->facts[SCHEMA_VERSION])
+                examination->schema_version = strtoll(examination->facts[SCHEMA_VERSION], NULL, 10);
+        examination->schema_serves = strtoll(examination->facts[SCHEMA_SERVES], NULL, 10);
+        judge_all(examination);
+        finish(examination);
 }
 
 /* ---- beginning and ending ---------------------------------------------------------------------------------------- */

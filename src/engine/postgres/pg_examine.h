@@ -40,6 +40,9 @@ enum fact {
         MAY_WRITE,
         MAY_COUNT,
         MAY_CHANGE,
+        OWNER,
+        SCHEMA_VERSION,
+        SCHEMA_SERVES,
         FACTS
 };
 
@@ -60,7 +63,8 @@ struct examination {
         bool clock_known;
         bool asked; /* for the facts */
         char facts[FACTS][FACT_MAX];
-        char mend[8192]; /* the command being told */
+        char distrust[1024]; /* why nothing of the schema may be run, and what resolves it; empty: it may */
+        char mend[8192];     /* the command being told */
 };
 
 /* Tells what all of it means. */

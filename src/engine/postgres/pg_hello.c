@@ -334,13 +334,37 @@ static int write_settings(struct ask *ask, struct wire *wire)
         struct values values = {.count = 0};
 
         value_text(&values, wire->postgres->schema);
+        value_text(&values, wire->postgres->owner);
         return wire_send(wire, ask, SQL_SETTINGS, &values);
+}
+
+/* Two lines: what is wrong, and what resolves it. */
+static void distrust(struct wire *wire, const char *text)
+{
+        size_t length = strcspn(text, "\n");
+
+        wire_fail(wire, PAWL_DENIED, "%s: %.*s. To resolve this: %s", wire->postgres->where, (int)length, text,
+                  text[length] ? text + length + 1 : text);
+}
+
+static void read_only(struct wire *wire, bool standby)
+{
+        if (standby)
+                wire_fail(wire, PAWL_UNREACHABLE,
+                          "%s: it is a read-only standby: locks need the primary; name all servers in the URL",
+                          wire->postgres->where);
+        else
+                wire_fail(wire, PAWL_UNREACHABLE,
+                          "%s: its transactions are read-only (default_transaction_read_only = on), and locks are "
+                          "written",
+                          wire->postgres->where);
 }
 
 static void set(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
         struct wire *wire = container_of(ask, struct wire, hello);
         const struct postgres *postgres = wire->postgres;
+        struct pawl_why missing;
 
         if (rows && !why)
                 wire->pid = row_number(rows, 0, 0);
@@ -351,11 +375,14 @@ static void set(struct ask *ask, const PGresult *rows, const struct pawl_why *wh
                           "%s: a pooler such as PgBouncer stands in between. Locks live in sessions here: connect to "
                           "the server itself, or say pooler=session if it keeps a server for each client",
                           postgres->where);
-        } else if (row_bool(rows, 0, 1)) {
-                wire_fail(wire, PAWL_UNREACHABLE,
-                          "%s: it is a read-only standby: locks need the primary; name all servers in the URL",
-                          postgres->where);
-        } else if (*row_text(rows, 0, 2) == 'f') {
+        } else if (row_bool(rows, 0, 1) || row_bool(rows, 0, 2)) {
+                read_only(wire, row_bool(rows, 0, 1));
+        } else if (PQgetisnull(rows, 0, 3)) { /* nothing is run in it before its owner was seen */
+                why_set(&missing, PAWL_NOT_FOUND, "it is not there");
+                no_schema(wire, &missing);
+        } else if (*row_text(rows, 0, 4)) {
+                distrust(wire, row_text(rows, 0, 4));
+        } else if (!row_bool(rows, 0, 3)) {
                 wire_fail(wire, PAWL_DENIED,
                           "%s: the role may not use the schema %s: let its owner GRANT USAGE ON SCHEMA %s, and EXECUTE "
                           "ON ALL "

@@ -392,12 +392,18 @@ static const char *grant_all(struct examination *examination, struct grants *gra
         return statements(examination, grants->list);
 }
 
+/* By the owner of the schema, if it is there: the script refuses others. */
 static const char *install(struct examination *examination)
 {
         size_t at = psql(examination, "pawl engines --sql postgres | ");
         size_t size = sizeof(examination->mend);
         const char *schema = examination->postgres->schema; /* letters, digits and _: pg_open.c */
+        char owner[2 * FACT_MAX];
 
+        if (at < size && *fact(examination, OWNER)) {
+                quote_for_shell(fact(examination, OWNER), owner, sizeof(owner));
+                at += (size_t)snprintf(examination->mend + at, size - at, " -U %s", owner);
+        }
         if (at < size && strcmp(schema, "pawl") != 0)
                 at += (size_t)snprintf(examination->mend + at, size - at, " -c \"SET pawl.schema = '%s'\"", schema);
         if (at < size)
@@ -435,12 +441,27 @@ static bool may_all(const struct examination *examination)
                (!examination->postgres->advisory || is(examination, MAY_COUNT, "true"));
 }
 
+/* What resolves it is a statement, or advice. */
+static void judge_distrust(struct examination *examination)
+{
+        char *text = examination->distrust;
+        size_t length = strcspn(text, "\n");
+        const char *resolves = text[length] ? text + length + 1 : "";
+        const char *const texts[] = {resolves, NULL};
+        bool statement = strncmp(resolves, "DROP ", 5) == 0 || strncmp(resolves, "REVOKE ", 7) == 0;
+
+        text[length] = '\0';
+        tell(examination, PAWL_DANGER, statement ? statements(examination, texts) : resolves, "%s", text);
+}
+
 static void judge_rights(struct examination *examination)
 {
         struct grants grants;
 
         if (!is(examination, SCHEMA, "true"))
                 judge_missing_schema(examination);
+        else if (*examination->distrust)
+                judge_distrust(examination);
         else if (number(examination, FUNCTIONS) <= 0)
                 tell(examination, PAWL_DANGER, install(examination), "the schema %s has no locks in it",
                      examination->postgres->schema);

@@ -20,7 +20,7 @@ static int no_memory(struct pawl_why *why)
 /* ---- reading the URL --------------------------------------------------------------------------------------------- */
 
 static const char *const own_options[] = {"ttl",  "prefix", "timeout",     "schema", "create",
-                                          "mode", "pooler", "connections", NULL};
+                                          "mode", "pooler", "connections", "owner",  NULL};
 
 static int read_prefix(struct postgres *postgres, const struct url *url, struct pawl_why *why)
 {
@@ -54,8 +54,19 @@ static int read_schema(struct postgres *postgres, const struct url *url, struct 
                         "schema=%.64s: it must be lower-case letters, digits and _, and not begin with a digit or "
                         "pg_",
                         schema);
+        if (strcmp(schema, "public") == 0)
+                return why_set(why, PAWL_INVALID,
+                               "schema=public: locks need a schema of their own, where nobody else may make functions");
         postgres->schema = strdup(schema);
         return postgres->schema ? PAWL_OK : no_memory(why);
+}
+
+static int read_owner(struct postgres *postgres, const struct url *url, struct pawl_why *why)
+{
+        const char *owner = url_option(url, "owner");
+
+        postgres->owner = strdup(owner ? owner : "");
+        return postgres->owner ? PAWL_OK : no_memory(why);
 }
 
 /* Where it is, for sentences: never the user, never the password. */
@@ -126,6 +137,8 @@ static int read_url(struct postgres *postgres, const struct url *url, struct paw
                 code = read_prefix(postgres, url, why);
         if (code == PAWL_OK)
                 code = read_schema(postgres, url, why);
+        if (code == PAWL_OK)
+                code = read_owner(postgres, url, why);
         if (code == PAWL_OK)
                 code = read_create(postgres, url, why);
         if (code == PAWL_OK)
@@ -230,6 +243,7 @@ static void postgres_close(struct engine *engine)
         free(postgres->where);
         free(postgres->prefix);
         free(postgres->schema);
+        free(postgres->owner);
 }
 
 /* ---- the two modes ----------------------------------------------------------------------------------------------- */

@@ -203,14 +203,22 @@ void wire_flush(struct wire *wire)
                 watch_for(wire, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* The first statement is not prepared: where a pooler stands in between, its name may be taken by another client's. */
+/* The first statement of a connection. It is not prepared: where a pooler stands in between, its name may be taken by
+ * another client's. And before it nothing of other roles is found: the role's own search_path has public in it, where
+ * anybody may have put a function or an operator that fits better than the server's. SET itself looks nothing up. */
+static bool send_first(struct wire *wire, enum sql sql, const struct values *values)
+{
+        return PQsendQueryParams(wire->conn, "SET search_path TO pg_catalog", 0, NULL, NULL, NULL, NULL, 0) &&
+               PQsendQueryParams(wire->conn, sql_text[sql], values->count, NULL, values->value, values->length,
+                                 values->format, 0);
+}
+
 static bool send_statement(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values)
 {
         const char *name = sql_name[sql];
 
-        if (sql == SQL_SETTINGS)
-                return PQsendQueryParams(wire->conn, sql_text[sql], values->count, NULL, values->value, values->length,
-                                         values->format, 0);
+        if (sql == SQL_SETTINGS || sql == SQL_EXAMINE)
+                return send_first(wire, sql, values);
         ask->prepares = !(wire->prepared & UINT64_C(1) << sql);
         return (!ask->prepares || PQsendPrepare(wire->conn, name, sql_text[sql], 0, NULL)) &&
                PQsendQueryPrepared(wire->conn, name, values->count, values->value, values->length, values->format,

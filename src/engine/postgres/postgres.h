@@ -244,6 +244,7 @@ struct postgres {
         char *prefix;
         size_t prefix_length;
         char *schema;
+        char *owner; /* owner= of the URL: whose schema it is; empty: it is not said */
         int64_t timeout;
         bool create;         /* the schema, if it is not there */
         bool pooler_is_fine; /* pooler=session: the user says so */

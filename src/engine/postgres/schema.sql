@@ -28,23 +28,53 @@
 --   * wait is written by who has the lock's row; only a waiter's own client and asked_at are renewed without it.
 --   * A refused attempt writes nothing.
 
--- The first users may come at once: one makes it, the others find it made.
+-- The first users may come at once: one makes it, the others find it made. Nothing is made among what other roles own, or may
+-- make: these functions run with their owner's rights, and a function or an operator of another role would be found by them.
 DO $$
 DECLARE
-    home text := coalesce(nullif(current_setting('pawl.schema', true), ''), 'pawl');
+    home text;
     newer int;
+    wrong text;
+    patience text;
 BEGIN
+    -- Whatever the caller's search_path was, only what is PostgreSQL's own is found from here on.
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
+    home := coalesce(nullif(current_setting('pawl.schema', true), ''), 'pawl');
+    IF home = 'public' THEN
+        RAISE invalid_schema_name USING MESSAGE = 'locks need a schema of their own: public is for everybody';
+    END IF;
+    patience := current_setting('lock_timeout'); -- it is meant for what others wait behind: ALTER TABLE below
+    PERFORM set_config('lock_timeout', '0', true);
     PERFORM pg_advisory_xact_lock(x'7061776c'::int, hashtext(home)); -- "pawl"
+    PERFORM set_config('lock_timeout', patience, true);
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = home) THEN
         EXECUTE format('CREATE SCHEMA %I', home);
     END IF;
+    SELECT coalesce(
+        (SELECT format('the schema %I belongs to the role %I, and this is %I', home, pg_get_userbyid(n.nspowner), current_user)
+         FROM pg_namespace AS n WHERE n.nspname = home AND pg_get_userbyid(n.nspowner) <> current_user),
+        (SELECT format('%s may create objects in the schema %I: REVOKE CREATE ON SCHEMA %2$I FROM %1$s',
+                       CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, home)
+         FROM pg_namespace AS n, aclexplode(n.nspacl) AS a
+         WHERE n.nspname = home AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
+               AND a.grantee NOT IN (SELECT r.oid FROM pg_roles AS r WHERE r.rolsuper) LIMIT 1),
+        (SELECT format('%s in the schema %I belongs to the role %I: drop it', pg_describe_object(d.classid, d.objid, 0), home, r.rolname)
+         FROM pg_namespace AS n JOIN pg_depend AS d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+              JOIN pg_shdepend AS s ON s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+                                       AND s.classid = d.classid AND s.objid = d.objid AND s.objsubid = 0 AND s.deptype = 'o'
+              JOIN pg_roles AS r ON r.oid = s.refobjid
+         WHERE n.nspname = home AND d.classid <> 'pg_default_acl'::regclass AND NOT r.rolsuper AND r.oid <> n.nspowner LIMIT 1))
+    INTO wrong;
+    IF wrong IS NOT NULL THEN
+        RAISE insufficient_privilege USING MESSAGE = wrong, HINT = 'The owner of the schema runs this, and nobody else may create in it.';
+    END IF;
     PERFORM set_config('search_path', quote_ident(home) || ', pg_temp', true);
-    -- Read, not run: whose is it?
+    -- Read, not run.
     SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::int INTO newer FROM pg_proc AS p
         WHERE p.proname = 'lock_version' AND p.pronargs = 0 AND p.pronamespace = to_regnamespace(quote_ident(home));
-    IF newer > 2 THEN
+    IF newer > 3 THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 2', home, newer);
+            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 3', home, newer);
     END IF;
     -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end. What
     -- it did not have is for those who had what it belongs to.
@@ -856,7 +886,7 @@ $$;
 
 -- ---- sessions ---------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3';
 
 -- The oldest version whose clients find all they need.
 CREATE OR REPLACE FUNCTION serves_since() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';

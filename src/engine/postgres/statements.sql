@@ -1,13 +1,14 @@
 -- statements.sql - what the engine says to the server, each under its name. embed.py makes C of them. Names without a
 -- schema: the session's search_path has it.
 
--- The settings of a session. $1: the schema. Returns the server's process, whether it only reads, and whether we may use the schema;
--- NULL: it is not there. What the administrator
+-- The settings of a session. $1: the schema; $2: owner= of the URL, or empty. Returns the server's process, whether it is a standby,
+-- whether it only reads, whether we may use the schema (NULL: it is not there), and why what is in it must not be run (pq_trust.sql).
+-- The search_path is pg_catalog until then. What the administrator
 -- set for the role or the database must not lose a grant, end the session or change what a statement sees. Plans are made
 -- once and stay good while tables grow: by the index, whatever their size was.
 -- name: settings
-SELECT pg_backend_pid(), pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean,
-       (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1),
+SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
+       (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1), {trust},
        set_config('search_path', 'pg_catalog, ' || quote_ident($1) || ', pg_temp', false), set_config('pawl.schema', $1, false),
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
@@ -144,11 +145,10 @@ SELECT 1
 SELECT set_config('idle_session_timeout', $1, false)
 
 -- pawl doctor: what this server, this database and this role are like, as names and values; NULL is not known. $1: the
--- schema, which the next statement finds. The settings are those that somebody set, for all or for this role: nothing of ours
--- was said before.
+-- schema; $2: owner=. Nothing of the schema is run, for nobody knows yet whose it is. The settings are those that somebody set, for all
+-- or for this role: nothing of ours was said before, but the search_path, pg_catalog.
 -- name: examine
-WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid,
-                     set_config('search_path', 'pg_catalog, ' || quote_ident($1), false)),
+WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid),
 functions AS (SELECT p.oid FROM pg_proc AS p, home WHERE p.pronamespace = home.oid AND p.prosecdef),
 standbys AS (SELECT count(*) AS all, count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS synchronous,
                     count(*) FILTER (WHERE sync_state IS NULL) AS unknown FROM pg_stat_replication)
@@ -192,9 +192,10 @@ SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
                    FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname IN ('lock', 'wait', 'ticket'))),
     ('may count', (SELECT has_sequence_privilege(c.oid, 'USAGE')::text
                    FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token')),
-    ('may change', (SELECT bool_and(pg_has_role(p.proowner, 'USAGE') AND has_schema_privilege(home.oid, 'CREATE'))::text
-                    FROM pg_proc AS p, functions WHERE p.oid = functions.oid))) AS f(name, value)
-
--- name: examine_version
-SELECT lock_version(), (SELECT substring(prosrc from '^SELECT ([0-9]{1,9})$') FROM pg_proc WHERE proname = 'serves_since'
-                        AND pronamespace = (SELECT pronamespace FROM pg_proc WHERE oid = 'lock_version()'::regprocedure))
+    ('may change', (SELECT bool_and(pg_get_userbyid(n.nspowner) = current_user)::text FROM pg_namespace AS n WHERE n.oid = home.oid)),
+    ('owner', (SELECT pg_get_userbyid(n.nspowner)::text FROM pg_namespace AS n WHERE n.oid = home.oid)),
+    ('distrust', {trust}),
+    ('schema version', (SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$') FROM pg_proc AS p
+                        WHERE p.pronamespace = home.oid AND p.proname = 'lock_version' AND p.pronargs = 0)),
+    ('schema serves', (SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$') FROM pg_proc AS p
+                       WHERE p.pronamespace = home.oid AND p.proname = 'serves_since' AND p.pronargs = 0))) AS f(name, value)

@@ -29,13 +29,15 @@
 
 BEGIN;
 SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog; -- whatever the caller's was
 
--- Two first users, one after the other. And nothing of ours among what somebody else owns: our functions run with our
--- rights, and his tables could have triggers.
+-- Two first users, one after the other. And nothing of ours among what other roles own, or may make: our functions run with our
+-- rights, another role's tables could have triggers, and its operators would be found by our functions.
 DO $$
 DECLARE
     owner name;
     newer integer;
+    wrong text;
 BEGIN
     PERFORM pg_advisory_xact_lock(x'7061776c'::integer, hashtext(trim('"' from 'pawl'))); -- the same as the engine's
     IF to_regnamespace('pawl') IS NULL THEN
@@ -47,9 +49,22 @@ BEGIN
             MESSAGE = format('the schema pawl belongs to %I, and we are %I', owner, current_user),
             HINT = format('Run this as %I.', owner);
     END IF;
-    IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('pawl') AND c.relname LIKE 'guard\_%'
-                  AND pg_get_userbyid(c.relowner) <> current_user) THEN
-        RAISE insufficient_privilege USING MESSAGE = 'a table of the guard in the schema pawl is not ours';
+    SELECT coalesce(
+        (SELECT format('%s may create objects in the schema pawl: REVOKE CREATE ON SCHEMA pawl FROM %1$s',
+                       CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
+         FROM pg_namespace n, aclexplode(n.nspacl) a
+         WHERE n.oid = to_regnamespace('pawl') AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
+               AND a.grantee NOT IN (SELECT r.oid FROM pg_roles r WHERE r.rolsuper) LIMIT 1),
+        (SELECT format('%s in the schema pawl belongs to the role %I: drop it', pg_describe_object(d.classid, d.objid, 0), r.rolname)
+         FROM pg_namespace n JOIN pg_depend d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+              JOIN pg_shdepend s ON s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+                                    AND s.classid = d.classid AND s.objid = d.objid AND s.objsubid = 0 AND s.deptype = 'o'
+              JOIN pg_roles r ON r.oid = s.refobjid
+         WHERE n.oid = to_regnamespace('pawl') AND d.classid <> 'pg_default_acl'::regclass AND NOT r.rolsuper
+               AND r.oid <> n.nspowner LIMIT 1))
+    INTO wrong;
+    IF wrong IS NOT NULL THEN
+        RAISE insufficient_privilege USING MESSAGE = wrong, HINT = 'Only the owner of the schema may create in it.';
     END IF;
     -- Read, not run: whose is it?
     SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::integer INTO newer FROM pg_proc p
@@ -98,7 +113,7 @@ LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 CREATE OR REPLACE FUNCTION pawl.guard_check(resource text, token bigint) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pawl, pg_temp AS $$
 BEGIN
-    IF resource IS NULL OR octet_length(resource) NOT BETWEEN 1 AND 255 OR resource ~ '[\x01-\x1f\x7f-\x9f]' THEN
+    IF resource IS NULL OR octet_length(resource) NOT BETWEEN 1 AND 255 OR resource ~ E'[\\x01-\\x1f\\x7f-\\x9f]' THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the name of a resource has 1 to 255 bytes and no control characters';
     END IF;

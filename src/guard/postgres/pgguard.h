@@ -42,6 +42,7 @@ struct pgguard {
         struct pq_params params;
         char *where;  /* the URL without secrets */
         char *schema; /* plain letters, digits and underscores */
+        char *owner;  /* owner= of the URL: whose schema it is; empty: it is not said */
         char *statements[PGGUARD_STATEMENTS];
         bool may_create;
         int64_t wait;      /* ns */

@@ -139,6 +139,8 @@ static enum pgguard_end read_all(PGconn *conn, int64_t deadline, bool pipeline, 
         return PGGUARD_LOST;
 }
 
+/* And for this transaction nothing of other roles is found: what follows names its schema, and the role's own search_path
+ * has public in it, where anybody may have put an operator that fits better than the server's. */
 static bool send_limit(PGconn *conn, int64_t deadline)
 {
         int64_t left = (deadline - pgguard_now()) / MS * 9 / 10;
@@ -147,8 +149,10 @@ static bool send_limit(PGconn *conn, int64_t deadline)
         static const Oid types[] = {TEXT_TYPE};
 
         snprintf(text, sizeof(text), "%" PRId64, left < TIME_LIMIT_LEAST_MS ? TIME_LIMIT_LEAST_MS : left);
-        return PQsendQueryParams(conn, "SELECT set_config('statement_timeout', $1, true)", 1, types, values, NULL, NULL,
-                                 0);
+        return PQsendQueryParams(conn,
+                                 "SELECT pg_catalog.set_config('statement_timeout', $1, true), "
+                                 "pg_catalog.set_config('search_path', 'pg_catalog', true)",
+                                 1, types, values, NULL, NULL, 0);
 }
 
 enum pgguard_end pgguard_ask(PGconn *conn, const char *statement, struct pgguard_call *call, PGresult **error)

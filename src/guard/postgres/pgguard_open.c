@@ -20,7 +20,11 @@ static const char *const texts[PGGUARD_STATEMENTS] = {
         [PGGUARD_PRUNE] = "SELECT \1.prune($1)",
         [PGGUARD_LOOK] = "SELECT version, data FROM \1.look($1)",
         [PGGUARD_SWAP] = "SELECT \1.swap($1, $2, $3)",
-        [PGGUARD_IS_THERE] = "SELECT \1.guard_version()::bigint",
+        /* Read, not run, until its owner is known. */
+        [PGGUARD_IS_THERE] =
+                "SELECT (SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::bigint FROM pg_proc AS p "
+                "JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND "
+                "p.proname = 'guard_version' AND p.pronargs = 0), " GUARD_TRUST,
         [PGGUARD_SETTINGS] = "SELECT pg_is_in_recovery()::text, current_setting('server_version'), "
                              "current_setting('server_version_num'), current_setting('fsync'), "
                              "current_setting('full_page_writes'), current_setting('synchronous_commit'), "
@@ -54,15 +58,21 @@ static int read_schema(struct pgguard *postgres, const struct url *url, struct p
                                "schema=%.64s: it is 1 to %d small letters, digits and underscores, no digit first, and "
                                "does not begin with pg_",
                                name, SCHEMA_MAX);
+        if (strcmp(name, "public") == 0)
+                return why_set(
+                        why, PAWL_INVALID,
+                        "schema=public: a guard needs a schema of its own, where nobody else may make functions");
         postgres->schema = strdup(name);
-        return postgres->schema ? PAWL_OK : why_set(why, PAWL_NO_MEMORY, "no memory for the guard");
+        name = url_option(url, "owner");
+        postgres->owner = strdup(name ? name : "");
+        return postgres->schema && postgres->owner ? PAWL_OK : why_set(why, PAWL_NO_MEMORY, "no memory for the guard");
 }
 
 static int read_options(struct pgguard *postgres, const struct url *url, const struct pawl_guard_options *options)
 {
         /* Of the engine, whose URL may be ours too: nothing here. */
-        static const char *const own[] = {"schema", "create", "timeout",     "ttl", "prefix",
-                                          "mode",   "pooler", "connections", NULL};
+        static const char *const own[] = {"schema", "create", "timeout",     "ttl",   "prefix",
+                                          "mode",   "pooler", "connections", "owner", NULL};
         int code;
 
         postgres->may_create = true;
@@ -135,6 +145,7 @@ static void postgres_close(pawl_guard *guard)
                 free(postgres->statements[i]);
         pq_params_free(&postgres->params);
         free(postgres->schema);
+        free(postgres->owner);
         free(postgres->where);
 }
 

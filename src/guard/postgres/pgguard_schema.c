@@ -102,13 +102,33 @@ static enum pgguard_end create(struct pgguard *postgres, PGconn *conn, struct pg
         return end;
 }
 
+/* Two lines: what is wrong, and what resolves it. */
+static int tell_distrust(const struct pgguard *postgres, const char *text, struct pawl_why *why)
+{
+        size_t length = strcspn(text, "\n");
+
+        return why_set(why, PAWL_DENIED, "%s: %.*s. To resolve this: %s", postgres->where, (int)length, text,
+                       text[length] ? text + length + 1 : text);
+}
+
 static enum pgguard_end look(struct pgguard *postgres, PGconn *conn, struct pgguard_call *call, PGresult **error,
                              int *code)
 {
         struct pgguard_call question = {.why = call->why, .deadline = call->deadline};
-        enum pgguard_end end = pgguard_ask(conn, postgres->statements[PGGUARD_IS_THERE], &question, error);
-        uint64_t version = end == PGGUARD_DONE ? pgguard_number(question.result, 0, 0) : 0;
+        enum pgguard_end end;
+        uint64_t version = 0;
 
+        pgguard_add_text(&question, postgres->schema);
+        pgguard_add_text(&question, postgres->owner);
+        end = pgguard_ask(conn, postgres->statements[PGGUARD_IS_THERE], &question, error);
+        if (end == PGGUARD_DONE && pgguard_has(question.result, 0, 1)) {
+                *code = tell_distrust(postgres, pgguard_text(question.result, 0, 1), call->why);
+                end = PGGUARD_REFUSED;
+        } else if (end == PGGUARD_DONE && !pgguard_has(question.result, 0, 0)) {
+                end = PGGUARD_MISSING;
+        } else if (end == PGGUARD_DONE) {
+                version = pgguard_number(question.result, 0, 0);
+        }
         PQclear(question.result);
         if (end == PGGUARD_DONE && version != PGGUARD_VERSION) {
                 *code = why_set(call->why, PAWL_OTHER_VERSION,
@@ -133,7 +153,10 @@ enum pgguard_end pgguard_prepare(struct pgguard *postgres, PGconn *conn, struct 
         if (end == PGGUARD_DONE && call->lacking)
                 end = PGGUARD_MISSING;
         if (end == PGGUARD_MISSING && !postgres->may_create) {
-                *code = pgguard_tell(postgres, call, *error);
+                *code = why_set(call->why, PAWL_DENIED,
+                                "%s: the guard's functions are not there (schema %s), and create=no: run what \"pawl "
+                                "engines --sql postgres\" prints",
+                                postgres->where, postgres->schema);
                 return PGGUARD_REFUSED;
         }
         if (end == PGGUARD_MISSING) {

@@ -30,7 +30,8 @@ except ImportError:
 
 URL = os.environ["POSTGRES_URL"]
 SCHEMA_SQL = (SOURCE / "src/engine/postgres/schema.sql").read_text(encoding="utf-8")
-SCHEMA_1_SQL = (SOURCE / "tests/engine/postgres/schema-1.sql").read_text(encoding="utf-8")
+OLDER_SQL = {version: (SOURCE / ("tests/engine/postgres/schema-%d.sql" % version)).read_text(encoding="utf-8") for version in (1, 2)}
+TRUST_SQL = re.sub(r"^--.*\n", "", (SOURCE / "src/base/pq_trust.sql").read_text(encoding="utf-8"), flags=re.M)
 STATEMENTS = dict(re.findall(r"^-- name: (\w+)\n(.*?)\n(?:\n|\Z)", (SOURCE / "src/engine/postgres/statements.sql").read_text(
     encoding="utf-8"), re.S | re.M))
 PATIENCE = 20.0  # only a failing test waits so long
@@ -86,7 +87,8 @@ class Session:
         self.cursor = self.connection.cursor()
         self.notes = []
         self.client = random.getrandbits(63) + 1
-        self(statement("settings"), schema)
+        self("SET search_path TO pg_catalog")
+        equal(self(statement("settings"), schema, "")[0][4], None)
         if enters:
             self.serves_since, self.pid, self.fast, self.version = self(statement("enter"), self.client)[0]
 
@@ -204,7 +206,7 @@ def statement(name):
     def parameter(found):
         number = int(found.group(1))
         return "%%(%d)s" % number + ("::" + casts[number] if number in casts else "")
-    return re.sub(r"\$(\d+)", parameter, STATEMENTS[name].replace("%", "%%"))
+    return re.sub(r"\$(\d+)", parameter, STATEMENTS[name].replace("{trust}", TRUST_SQL).replace("%", "%%"))
 
 
 def new_uid():
@@ -1079,7 +1081,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         for grant in "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl", "USAGE ON SEQUENCE pawl.advisory_token":
             admin(sql.SQL("GRANT " + grant + " TO {}").format(sql.Identifier(role)))
         worker = Session(user=role, password=word)
-        equal((worker.version, worker.pid, worker.fast), (2, worker("SELECT pg_backend_pid()")[0][0], False))
+        equal((worker.version, worker.pid, worker.fast), (3, worker("SELECT pg_backend_pid()")[0][0], False))
         held = worker.hold("w1")
         waiting = worker.acquire("w1")
         equal([grant[0] for grant in worker.release("w1", held.uid)[1]], [waiting.uid])
@@ -1202,10 +1204,15 @@ def description(session, schema):
 
 
 @test
-def a_schema_of_the_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_its_grants():
+def a_schema_of_any_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_its_grants():
+    for version in OLDER_SQL:
+        becomes_as_new(version)
+
+
+def becomes_as_new(version):
     admin, old, new = Session(), "old%d" % random.getrandbits(30), "new%d" % random.getrandbits(30)
     some, all_but = "some%d" % random.getrandbits(30), "allbut%d" % random.getrandbits(30)
-    install(old, SCHEMA_1_SQL)
+    install(old, OLDER_SQL[version])
     install(new)
     for role, right in (some, "acquire, %s.enter, %s.lock_version" % (old, old)), (all_but, None):
         admin(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
@@ -1227,7 +1234,8 @@ def a_schema_of_the_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_
         return {name for name, in one("""SELECT proname::text FROM pg_proc WHERE pronamespace = to_regnamespace(%(1)s)
                                          AND has_function_privilege(%(2)s, oid, 'EXECUTE')""", old, role)}
     equal(may("postgres") - may(all_but), {"show_lock"})
-    equal(may(some), {"acquire", "enter", "lock_version", "serves_since", "store_value", "keep_value", "fetch_value"})
+    equal(may(some), {"acquire", "enter", "lock_version"} | ({"serves_since", "store_value", "keep_value", "fetch_value"} if version == 1
+                                                             else set()))
     one.close()
     for name in old, new:
         admin(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
@@ -1239,14 +1247,14 @@ def a_schema_of_the_version_before_becomes_as_a_new_one_and_keeps_its_locks_and_
 def a_schema_that_is_newer_is_not_replaced():
     one, schema = Session(), "newer%d" % random.getrandbits(30)
     install(schema)
-    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3'").format(
+    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 4'").format(
         sql.Identifier(schema)))
     try:
         install(schema)
         raise Wrong("it was replaced")
     except psycopg2.Error as error:
-        require("version 3, which is newer" in str(error), error)
-    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 3)
+        require("version 4, which is newer" in str(error), error)
+    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 4)
     one(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
 
 
@@ -1256,7 +1264,7 @@ def first_users_who_come_at_once_make_one_schema():
     together(*[lambda: install(schema)] * 6)
     one, pawl = Session(schema), Session()
     held = one.hold("a1")
-    equal((one.serves_since, one.version), (1, 2))
+    equal((one.serves_since, one.version), (1, 3))
     require(pawl.row("a1", "token") != held.token)
     one("SELECT release('a1', %s, %s, false)", held.uid, one.client)
     one.close()

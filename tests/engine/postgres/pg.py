@@ -202,9 +202,9 @@ class Postgres(Store):
         return name
 
 
-def schema_1():
-    """The script of the version before, as it was."""
-    with open(os.path.join(os.path.dirname(__file__), "schema-1.sql"), encoding="utf-8") as file:
+def older_schema(version):
+    """The script of an older version, as it was."""
+    with open(os.path.join(os.path.dirname(__file__), "schema-%d.sql" % version), encoding="utf-8") as file:
         return file.read()
 
 
