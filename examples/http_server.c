@@ -58,6 +58,7 @@ struct request {
         const char *host;
         const char *fence;  /* the field's value, or NULL */
         const char *expect; /* the same of Pawl-Expect */
+        const char *swap;   /* and of Pawl-Swap-Id */
         char *body;
         size_t size;
         bool keeps; /* the connection is to be kept */
@@ -338,6 +339,28 @@ static bool serve_look(const struct peer *peer, const struct request *request)
         return sent;
 }
 
+/* Every answer to a swap with an id repeats it: the guard has compared it with the one beside the version. */
+static void add_swap(struct answer *answer, const struct request *request)
+{
+        if (request->swap)
+                add_field(answer, PAWL_SWAP_HEADER ": %s\r\n", request->swap);
+}
+
+/* 16 hexadecimal digits, not all of them 0. */
+static bool read_swap(const char *text, uint64_t *id)
+{
+        *id = strtoull(text, NULL, 16);
+        return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16 && *id != 0;
+}
+
+static int swap_data(const struct request *request, uint64_t *version, uint64_t id, struct pawl_why *why)
+{
+        if (!request->swap)
+                return pawl_guard_swap(guard, request->path, *version, request->body, request->size, why, version);
+        return pawl_guard_swap_as(guard, request->path, *version, request->body, request->size,
+                                  PAWL_SWAP(.id = id, .why = why), version);
+}
+
 static bool refuse_swap(const struct peer *peer, const struct request *request, int code, const struct pawl_why *why)
 {
         struct answer answer = {0};
@@ -346,6 +369,8 @@ static bool refuse_swap(const struct peer *peer, const struct request *request, 
 
         if (looked == PAWL_OK || looked == PAWL_NOT_FOUND)
                 add_field(&answer, "Pawl-Greatest: %" PRIu64 "\r\n", data.token);
+        if (code == PAWL_STALE)
+                add_swap(&answer, request);
         free(data.bytes);
         return say(peer, request, &answer, pawl_fence_status(code), why->text);
 }
@@ -355,7 +380,7 @@ static bool serve_swap(const struct peer *peer, const struct request *request)
         struct answer answer = {.status = 204};
         struct pawl_why why = {0};
         char resource[PAWL_NAME_MAX + 1];
-        uint64_t version;
+        uint64_t version, id = 0;
         int code;
 
         if (!request->expect)
@@ -364,10 +389,13 @@ static bool serve_swap(const struct peer *peer, const struct request *request)
                 return say(peer, request, &answer, 400, why.text);
         if (strcmp(resource, request->path) != 0)
                 return say(peer, request, &answer, 400, "the version is of another resource than the request is about");
-        code = pawl_guard_swap(guard, resource, version, request->body, request->size, &why, &version);
+        if (request->swap && !read_swap(request->swap, &id))
+                return say(peer, request, &answer, 400, PAWL_SWAP_HEADER " is not 16 hexadecimal digits");
+        code = swap_data(request, &version, id, &why);
         if (code != PAWL_OK)
                 return refuse_swap(peer, request, code, &why);
         add_version(&answer, resource, version);
+        add_swap(&answer, request);
         return send_answer(peer, request, &answer);
 }
 
@@ -582,6 +610,8 @@ static const char *read_field(struct request *request, char *line, const char **
                 return PAWL_FENCE_HEADER " is said twice";
         if (strcasecmp(line, PAWL_EXPECT_HEADER) == 0 && !once(&request->expect, value))
                 return PAWL_EXPECT_HEADER " is said twice";
+        if (strcasecmp(line, PAWL_SWAP_HEADER) == 0 && !once(&request->swap, value))
+                return PAWL_SWAP_HEADER " is said twice";
         if (strcasecmp(line, "Host") == 0 && !once(&request->host, value))
                 return "Host is said twice";
         if (strcasecmp(line, "Content-Length") == 0 && !once(length, value))

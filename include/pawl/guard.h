@@ -104,6 +104,27 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_look(pawl_guard *guard, const char *res
 PAWL_EXPORT PAWL_MUST_USE int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected,
                                               const void *data, size_t size, struct pawl_why *why, uint64_t *version);
 
+/* Of pawl_guard_swap_as: this swap was sent before, and returned PAWL_IN_DOUBT. */
+#define PAWL_SWAP_AGAIN 1u
+struct pawl_swap_options {
+        uint32_t size;  /* sizeof(struct pawl_swap_options): PAWL_SWAP sets it */
+        uint32_t flags; /* PAWL_SWAP_AGAIN */
+        uint64_t id;    /* of this swap and of no other: random, not 0 */
+        struct pawl_why *why;
+};
+
+#ifndef __cplusplus
+#define PAWL_SWAP(...) (&(const struct pawl_swap_options){.size = sizeof(struct pawl_swap_options), __VA_ARGS__})
+#endif
+
+/* The same under an id that the guard keeps beside the version, so that a swap in doubt can be sent again, with the same
+ * arguments and PAWL_SWAP_AGAIN. PAWL_OK: it was made, once, now or before. PAWL_STALE, sent again: it was not made, and
+ * never will be. Anything else, sent again: it is still not known; and never will be if the version is greater than
+ * expected + 1, for then others have changed the resource since. */
+PAWL_EXPORT PAWL_MUST_USE int pawl_guard_swap_as(pawl_guard *guard, const char *resource, uint64_t expected,
+                                                 const void *data, size_t size, const struct pawl_swap_options *options,
+                                                 uint64_t *version);
+
 /* ---- all resources ----------------------------------------------------------------------------------------------- */
 
 struct pawl_guard_entry {
@@ -138,6 +159,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding
  * which it is. Here VERSION may be 0. */
 #define PAWL_EXPECT_HEADER "Pawl-Expect"
 #define PAWL_NOW_HEADER "Pawl-Version"
+/* The id of a swap, 16 hexadecimal digits; an answer repeats it if the server keeps ids beside versions. */
+#define PAWL_SWAP_HEADER "Pawl-Swap-Id"
 enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };
 /* Writes the header's value and a NUL; PAWL_FENCE_MAX + 1 bytes are enough for all. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_fence_write(const char *resource, uint64_t token, char *value, size_t size);

@@ -59,10 +59,10 @@ struct pawl_update_options {
  * faster until the time or the tries were over; nothing was changed. What fn returned: nothing was changed. Else what
  * look or swap said.
  *
- * A swap whose answer was lost is looked for: if the next version has our bytes it was done, if it has others it never
- * will be, and if the version is the old one the same bytes are sent again, which cannot be done twice. PAWL_IN_DOUBT:
- * the resource was changed more than once meanwhile, or could not be read in time. Bytes that another may write too
- * prove nothing: put something of your own into them, an id or a count, if you must be sure. */
+ * A swap whose answer was lost is sent again under its id, which is kept beside the version (pawl_guard_swap_as): so it is
+ * made once, and PAWL_OK means that this change was made, also where another one writes the same bytes. PAWL_IN_DOUBT: the
+ * resource was changed more than once meanwhile, or could not be reached in time; or, over HTTP, the server does not keep
+ * ids. Then this change was made or not. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_update(pawl_guard *guard, const char *resource, pawl_change_fn *fn, void *arg,
                                           const struct pawl_update_options *options, uint64_t *version);
 

@@ -32,7 +32,8 @@ static int enter(pawl_guard *guard, const struct visit *visit, struct place *pla
         code = place_lock(place, files_of(guard)->wait_ms);
         if (code != PAWL_OK)
                 return code;
-        code = place_read_mark(place->directory, place->mark, place->data, visit, &place->token);
+        place->swap = 0; /* what is admitted here is no swap's */
+        code = place_read_mark(place->directory, place->mark, place->data, visit, &place->token, NULL);
         /* With the lock: who pruned a mark away had raised the floor before. */
         if (code == PAWL_OK && place->token == 0)
                 code = place_read_floor(place->directory, visit, &floor);
@@ -142,11 +143,14 @@ static int file_forget(pawl_guard *guard, const struct visit *visit)
 /* ---- versions --------------------------------------------------------------------------------------------------- */
 
 /* The mark, or the floor where there is none. With the lock. */
-static int read_version(const struct place *place, uint64_t *version)
+static int read_version(struct place *place)
 {
-        int code = place_read_mark(place->directory, place->mark, place->data, place->visit, version);
+        int code =
+                place_read_mark(place->directory, place->mark, place->data, place->visit, &place->token, &place->swap);
 
-        return code == PAWL_OK && *version == 0 ? place_read_floor(place->directory, place->visit, version) : code;
+        if (code == PAWL_OK && place->token == 0)
+                code = place_read_floor(place->directory, place->visit, &place->token);
+        return code;
 }
 
 /* With the lock: a put raises the mark first, and between the two the version of the old data is not known. */
@@ -161,7 +165,7 @@ static int file_look(pawl_guard *guard, const struct visit *visit, struct pawl_g
                 return code;
         code = place_sync_directory(&place); /* who wrote it may have been killed before this */
         if (code == PAWL_OK)
-                code = read_version(&place, &place.token);
+                code = read_version(&place);
         if (code == PAWL_OK) {
                 data->token = place.token;
                 code = read_data(&place, data);
@@ -170,7 +174,22 @@ static int file_look(pawl_guard *guard, const struct visit *visit, struct pawl_g
         return code;
 }
 
-static int file_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+/* With the lock. The mark names the swap before the data are there: one that finds itself named, and was killed between the
+ * two or not, writes its data again. */
+static int swap_data(struct place *place, const struct guard_swap *swap)
+{
+        const struct visit *visit = place->visit;
+        int code = read_version(place);
+
+        if (code != PAWL_OK)
+                return code;
+        if (place->token != guard_expected(visit) && (place->token != visit->token || place->swap != swap->id))
+                return guard_moved(visit, swap, place->token);
+        place->swap = swap->id;
+        return put(place, swap->data, swap->size);
+}
+
+static int file_swap(pawl_guard *guard, const struct visit *visit, const struct guard_swap *swap)
 {
         struct place place;
         int code = place_name(guard, visit, &place);
@@ -179,11 +198,7 @@ static int file_swap(pawl_guard *guard, const struct visit *visit, const void *d
                 code = place_lock(&place, files_of(guard)->wait_ms);
         if (code != PAWL_OK)
                 return code;
-        code = read_version(&place, &place.token);
-        if (code == PAWL_OK && place.token != guard_expected(visit))
-                code = guard_moved(visit, place.token);
-        if (code == PAWL_OK)
-                code = put(&place, data, size);
+        code = swap_data(&place, swap);
         place_leave(&place);
         return code;
 }

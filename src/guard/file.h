@@ -30,6 +30,7 @@ struct place {
         int directory;
         int lock;
         uint64_t token; /* the greatest admitted so far; 0: none */
+        uint64_t swap;  /* the id of the swap that made it so; 0: none did */
         const struct visit *visit;
         char data[FILE_NAME_MAX + 1];
         char mark[FILE_NAME_MAX + 16];
@@ -55,11 +56,13 @@ int place_open_regular(int directory, const char *name, int flags, struct stat *
 int place_cannot(const struct visit *visit, int error, const char *what, const char *name);
 /* Up to room bytes. The size, or -1 and errno. */
 ssize_t place_read_all(int fd, char *bytes, size_t room);
-/* No mark yet is token 0. Everything else that is not a whole mark is an error: never a pass. */
-int place_read_mark(int directory, const char *file, const char *name, const struct visit *visit, uint64_t *token);
+/* No mark yet is token 0. Everything else that is not a whole mark is an error: never a pass. swap, the id of the swap that
+ * made it, may be NULL. */
+int place_read_mark(int directory, const char *file, const char *name, const struct visit *visit, uint64_t *token,
+                    uint64_t *swap);
 static inline int place_read_floor(int directory, const struct visit *visit, uint64_t *floor)
 {
-        return place_read_mark(directory, FLOOR_FILE, FLOOR_NAME, visit, floor);
+        return place_read_mark(directory, FLOOR_FILE, FLOOR_NAME, visit, floor, NULL);
 }
 
 /* Names the files of the visit's resource. */
@@ -77,7 +80,7 @@ int place_prepare(const struct place *place, const char *next, const char *targe
                   size_t size);
 /* Puts it in target's place, on the disk. */
 int place_replace(const struct place *place, const char *next, const char *target);
-/* Makes the visit's token the greatest, on the disk. */
+/* Makes the visit's token the greatest, on the disk, with place->swap beside it. */
 int place_raise_mark(const struct place *place);
 
 /* ---- file_list.c, file_examine.c --------------------------------------------------------------------------------- */

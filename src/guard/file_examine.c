@@ -161,7 +161,7 @@ static int examine_file(const char *file, void *arg)
 
         if (file_is_mark(file, name, resource)) {
                 examination->marks++;
-                if (place_read_mark(directory_of(examination->guard), file, name, &visit, &token) != PAWL_OK)
+                if (place_read_mark(directory_of(examination->guard), file, name, &visit, &token, NULL) != PAWL_OK)
                         tell_damaged(examination, file, &why);
         } else
                 examination->leftovers += is_leftover(file);

@@ -60,7 +60,7 @@ static int list_one(const char *file, void *arg)
 
         if (!file_is_mark(file, name, resource) || strncmp(resource, listing->prefix, strlen(listing->prefix)) != 0)
                 return 0;
-        entry.code = place_read_mark(directory_of(listing->guard), file, name, &quiet, &entry.token);
+        entry.code = place_read_mark(directory_of(listing->guard), file, name, &quiet, &entry.token, NULL);
         if (entry.code == PAWL_OK && entry.token == 0)
                 return 0; /* forgotten meanwhile */
         return listing->fn(&entry, listing->arg);
@@ -103,7 +103,7 @@ static int prune_resource(struct pruning *pruning, const char *resource)
                 code = place_lock(&place, files_of(pruning->guard)->wait_ms);
         if (code != PAWL_OK)
                 return code;
-        code = place_read_mark(place.directory, place.mark, place.data, &visit, &place.token);
+        code = place_read_mark(place.directory, place.mark, place.data, &visit, &place.token, NULL);
         if (code == PAWL_OK && place.token > 0 && place.token <= pruning->floor) {
                 code = remove_mark(&place);
                 pruning->count += code == PAWL_OK;
@@ -124,7 +124,7 @@ static int prune_one(const char *file, void *arg)
         if (!file_is_mark(file, name, resource))
                 return 0;
         /* First without the lock: most marks of a busy store are above the floor, and marks only grow. */
-        code = place_read_mark(directory_of(pruning->guard), file, name, &quiet, &token);
+        code = place_read_mark(directory_of(pruning->guard), file, name, &quiet, &token, NULL);
         if (code == PAWL_OK && (token == 0 || token > pruning->floor))
                 return 0;
         code = prune_resource(pruning, resource);

@@ -55,7 +55,8 @@ ssize_t place_read_all(int fd, char *bytes, size_t room)
         return (ssize_t)size;
 }
 
-int place_read_mark(int directory, const char *file, const char *name, const struct visit *visit, uint64_t *token)
+int place_read_mark(int directory, const char *file, const char *name, const struct visit *visit, uint64_t *token,
+                    uint64_t *swap)
 {
         char mark[MARK_MAX];
         struct stat info = {0};
@@ -64,10 +65,12 @@ int place_read_mark(int directory, const char *file, const char *name, const str
         int code;
 
         *token = 0;
+        if (swap)
+                *swap = 0;
         if (fd < 0)
                 return errno == ENOENT ? PAWL_OK : place_cannot(visit, errno, "open", file);
         size = place_read_all(fd, mark, sizeof(mark));
-        code = size < 0 ? place_cannot(visit, errno, "read", file) : mark_read(mark, (size_t)size, name, token);
+        code = size < 0 ? place_cannot(visit, errno, "read", file) : mark_read(mark, (size_t)size, name, token, swap);
         close(fd);
         if (code == PAWL_CORRUPT)
                 return why_set(
@@ -269,7 +272,7 @@ int place_raise_mark(const struct place *place)
 
         if (place->visit->token == place->token)
                 return place_sync_directory(place); /* who renamed it may have been killed before this */
-        size = mark_write(place->data, place->visit->token, mark);
+        size = mark_write(place->data, place->visit->token, place->swap, mark);
         code = place_prepare(place, place->next_mark, place->mark, S_IRUSR | S_IWUSR, mark, size);
         return code == PAWL_OK ? place_replace(place, place->next_mark, place->mark) : code;
 }

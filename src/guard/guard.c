@@ -1,9 +1,11 @@
 /* guard.c - the public calls: what every guard would have to check is checked here. */
 #include "guard.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "../base/module.h"
@@ -223,22 +225,58 @@ int pawl_guard_look(pawl_guard *guard, const char *resource, struct pawl_why *wh
         return code;
 }
 
+static int swap(pawl_guard *guard, struct visit *visit, const struct guard_swap *swap, uint64_t *version)
+{
+        int code = check_resource(guard, visit);
+
+        if (code != PAWL_OK)
+                return code;
+        if (guard_expected(visit) >= INT64_MAX)
+                return why_set(visit->why, PAWL_INVALID, "%" PRIu64 " is not a version: it must be < 2^63 - 1",
+                               guard_expected(visit));
+        if (!swap->data && swap->size > 0)
+                return why_set(visit->why, PAWL_INVALID, "there are no data: they are NULL");
+        code = guard->ops->swap(guard, visit, swap);
+        if (code == PAWL_OK && version)
+                *version = visit->token;
+        return code;
+}
+
+/* An id that no other swap has. */
+static int draw_id(uint64_t *id, struct pawl_why *why)
+{
+        do {
+                if (getrandom(id, sizeof(*id), 0) != sizeof(*id) && errno != EINTR)
+                        return why_system(why, errno, "no random number for the id of a swap");
+        } while (*id == 0);
+        return PAWL_OK;
+}
+
 int pawl_guard_swap(pawl_guard *guard, const char *resource, uint64_t expected, const void *data, size_t size,
                     struct pawl_why *why, uint64_t *version)
 {
         struct visit visit = {resource, 0, expected + 1, why};
-        int code = check_resource(guard, &visit);
+        struct guard_swap drawn = {.data = data, .size = size};
+        int code = draw_id(&drawn.id, why);
 
+        return code == PAWL_OK ? swap(guard, &visit, &drawn, version) : code;
+}
+
+int pawl_guard_swap_as(pawl_guard *guard, const char *resource, uint64_t expected, const void *data, size_t size,
+                       const struct pawl_swap_options *options, uint64_t *version)
+{
+        struct pawl_swap_options mine;
+        int code = options_read(&mine, sizeof(mine), options);
+        struct visit visit = {resource, 0, expected + 1, mine.why};
+        struct guard_swap named = {.data = data, .size = size, .id = mine.id, .again = mine.flags & PAWL_SWAP_AGAIN};
+
+        if (code == PAWL_UNSUPPORTED || (code == PAWL_OK && mine.flags & ~PAWL_SWAP_AGAIN))
+                return why_set(mine.why, PAWL_UNSUPPORTED, "the swap's options ask for something newer than we are");
         if (code != PAWL_OK)
                 return code;
-        if (expected >= INT64_MAX)
-                return why_set(why, PAWL_INVALID, "%" PRIu64 " is not a version: it must be < 2^63 - 1", expected);
-        if (!data && size > 0)
-                return why_set(why, PAWL_INVALID, "there are no data: they are NULL");
-        code = guard->ops->swap(guard, &visit, data, size);
-        if (code == PAWL_OK && version)
-                *version = visit.token;
-        return code;
+        if (named.id == 0)
+                return why_set(mine.why, PAWL_INVALID, "the swap has no id: draw a random one, other than 0");
+        return swap(guard, &visit, &named, version);
 }
 
 /* ---- all resources ---------------------------------------------------------------------------------------------- */

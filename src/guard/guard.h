@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <pawl/guard.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "../base/url.h"
@@ -15,6 +16,14 @@ struct visit {
         size_t length;
         uint64_t token;
         struct pawl_why *why; /* may be NULL */
+};
+
+/* What a swap brings beside the visit. */
+struct guard_swap {
+        const void *data;
+        size_t size;
+        uint64_t id; /* not 0; kept beside the version */
+        bool again;  /* it may have been made before */
 };
 
 /* Called by any thread, several at once. Each promises what pawl/guard.h says. In a module (base/module.h) or in the
@@ -33,8 +42,9 @@ struct guard_ops {
         int (*examine)(pawl_guard *, pawl_finding_fn *fn, void *arg, struct pawl_why *why);
         /* visit->token is 0. Also without data, PAWL_NOT_FOUND, data->token is the version. */
         int (*look)(pawl_guard *, const struct visit *, struct pawl_guard_data *data);
-        /* visit->token is the version that is made; guard_expected(visit) the one that must be there. */
-        int (*swap)(pawl_guard *, const struct visit *, const void *data, size_t size);
+        /* visit->token is the version that is made; guard_expected(visit) the one that must be there. One that finds the
+         * version that it makes, with its own id beside it, has been made before: PAWL_OK. */
+        int (*swap)(pawl_guard *, const struct visit *, const struct guard_swap *);
         const char *sql; /* what an administrator may run before the first use; NULL: nothing */
 };
 
@@ -68,9 +78,15 @@ static inline uint64_t guard_expected(const struct visit *visit)
         return visit->token - 1;
 }
 
-/* Refused: the version is another. */
-static inline int guard_moved(const struct visit *visit, uint64_t version)
+/* Refused: the version is another, and was not made by this swap. If it is the very next one, this swap was not made; if
+ * others have followed, one of them may have been it. */
+static inline int guard_moved(const struct visit *visit, const struct guard_swap *swap, uint64_t version)
 {
+        if (swap->again && version != visit->token)
+                return why_set(visit->why, PAWL_IN_DOUBT,
+                               "\"%s\" is at version %" PRIu64 ": whether it was ever changed from version %" PRIu64
+                               " by this swap is not known",
+                               visit->resource, version, guard_expected(visit));
         return why_set(visit->why, PAWL_STALE,
                        "\"%s\" is not at version %" PRIu64 " but at %" PRIu64 ": another one has changed it since",
                        visit->resource, guard_expected(visit), version);

@@ -14,7 +14,8 @@ struct item {
         struct item *next; /* in its bucket */
         uint64_t hash;
         uint64_t token;
-        void *data; /* NULL: none yet; else with a NUL behind it */
+        uint64_t swap; /* the id of the last swap */
+        void *data;    /* NULL: none yet; else with a NUL behind it */
         size_t size;
         size_t length;
         char resource[];
@@ -269,28 +270,30 @@ static int memory_look(pawl_guard *guard, const struct visit *visit, struct pawl
 }
 
 /* With the mutex held. */
-static int advance(struct memory *memory, const struct visit *visit, struct item **advanced)
+static int advance(struct memory *memory, const struct visit *visit, const struct guard_swap *swap,
+                   struct item **advanced)
 {
         uint64_t hash = hash_of(memory, visit->resource, visit->length);
         struct item *item = *find(memory, visit, hash);
         uint64_t version = version_of(memory, item);
         int code = PAWL_OK;
 
-        if (version != guard_expected(visit))
-                return guard_moved(visit, version);
+        if (version != guard_expected(visit) && (!item || version != visit->token || item->swap != swap->id))
+                return guard_moved(visit, swap, version);
         if (!item)
                 code = add(memory, visit, hash, &item);
         if (code != PAWL_OK)
                 return code;
         item->token = visit->token;
+        item->swap = swap->id;
         *advanced = item;
         return PAWL_OK;
 }
 
-static int memory_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+static int memory_swap(pawl_guard *guard, const struct visit *visit, const struct guard_swap *swap)
 {
         struct memory *memory = memory_of(guard);
-        void *bytes = copy(data, size);
+        void *bytes = copy(swap->data, swap->size);
         void *old = NULL;
         struct item *item = NULL;
         int code;
@@ -298,11 +301,11 @@ static int memory_swap(pawl_guard *guard, const struct visit *visit, const void 
         if (!bytes)
                 return why_set(visit->why, PAWL_NO_MEMORY, "no memory for the data");
         pthread_mutex_lock(&memory->mutex);
-        code = advance(memory, visit, &item);
+        code = advance(memory, visit, swap, &item);
         if (code == PAWL_OK) {
                 old = item->data;
                 item->data = bytes;
-                item->size = size;
+                item->size = swap->size;
         }
         pthread_mutex_unlock(&memory->mutex);
         free(code == PAWL_OK ? old : bytes);

@@ -51,59 +51,36 @@ static bool pause_before(const struct update *update, uint32_t number)
         return true;
 }
 
-static int swap(struct update *update, const struct pawl_change *change)
+static int swap(struct update *update, const struct pawl_change *change, uint64_t id, uint32_t flags)
 {
-        return pawl_guard_swap(update->guard, update->resource, change->version, change->next, change->next_size,
-                               &update->why, NULL);
+        return pawl_guard_swap_as(update->guard, update->resource, change->version, change->next, change->next_size,
+                                  PAWL_SWAP(.id = id, .flags = flags, .why = &update->why), NULL);
 }
 
 /* ---- a lost answer ----------------------------------------------------------------------------------------------- */
 
-enum outcome {
-        NOT_KNOWN, /* it cannot be read now */
-        NOT_YET,   /* the version is the old one: it was not done, but may be */
-        OURS,
-        ANOTHERS, /* who took the place of ours, which never comes now */
-        TOO_LATE  /* changed again meanwhile: nothing tells whether ours was among them */
-};
-
-static bool is_ours(const struct pawl_guard_data *data, const struct pawl_change *change)
-{
-        return data->bytes && data->size == change->next_size &&
-               memcmp(data->bytes, change->next, change->next_size) == 0;
-}
-
-static enum outcome find_out(struct update *update, const struct pawl_change *change)
+/* Others have changed it more than once since: nothing tells any more whether ours was among them. */
+static bool has_moved_on(struct update *update, const struct pawl_change *change)
 {
         struct pawl_guard_data data = {0};
-        int code = pawl_guard_look(update->guard, update->resource, &update->why, &data);
-        enum outcome outcome = TOO_LATE;
+        int code = pawl_guard_look(update->guard, update->resource, NULL, &data);
 
-        if (code != PAWL_OK && code != PAWL_NOT_FOUND)
-                return NOT_KNOWN;
-        if (data.token == change->version)
-                outcome = NOT_YET;
-        else if (data.token == change->version + 1)
-                outcome = is_ours(&data, change) ? OURS : ANOTHERS;
         free(data.bytes);
-        return outcome;
+        return (code == PAWL_OK || code == PAWL_NOT_FOUND) && data.token != change->version &&
+               data.token != change->version + 1;
 }
 
 /* Until it is known what became of the swap. The change itself is not made anew before: it may have been done. */
-static int settle(struct update *update, const struct pawl_change *change)
+static int settle(struct update *update, const struct pawl_change *change, uint64_t id)
 {
         struct pawl_why doubt = update->why;
 
         for (uint32_t number = 0; number == 0 || pause_before(update, number); number++) {
-                enum outcome outcome = find_out(update, change);
+                int code = swap(update, change, id, PAWL_SWAP_AGAIN);
 
-                if (outcome == NOT_YET && swap(update, change) == PAWL_OK)
-                        outcome = OURS;
-                if (outcome == OURS)
-                        return PAWL_OK;
-                if (outcome == ANOTHERS)
-                        return PAWL_STALE;
-                if (outcome == TOO_LATE)
+                if (code == PAWL_OK || code == PAWL_STALE)
+                        return code;
+                if (has_moved_on(update, change))
                         break;
         }
         return recipe_why(&update->why, PAWL_IN_DOUBT, "whether \"%.255s\" was changed is not known: %.200s",
@@ -114,9 +91,10 @@ static int settle(struct update *update, const struct pawl_change *change)
 
 static int write_change(struct update *update, const struct pawl_change *change)
 {
-        int code = swap(update, change);
+        uint64_t id = when_random() | 1; /* not 0 */
+        int code = swap(update, change, id, 0);
 
-        return code == PAWL_IN_DOUBT ? settle(update, change) : code;
+        return code == PAWL_IN_DOUBT ? settle(update, change, id) : code;
 }
 
 /* *again: another one was faster. */

@@ -8,15 +8,15 @@
 static void check(const char *mark, size_t size, const char *name)
 {
         char again[MARK_MAX];
-        uint64_t token = 0;
-        int code = mark_read(mark, size, name, &token);
+        uint64_t token = 0, swap = 0;
+        int code = mark_read(mark, size, name, &token, &swap);
 
         if (code != PAWL_OK) {
-                MUST((code == PAWL_CORRUPT || code == PAWL_OTHER_VERSION) && token == 0);
+                MUST((code == PAWL_CORRUPT || code == PAWL_OTHER_VERSION) && token == 0 && swap == 0);
                 return;
         }
         MUST(token > 0 && token <= INT64_MAX);
-        MUST(mark_write(name, token, again) == size && memcmp(again, mark, size) == 0);
+        MUST(mark_write(name, token, swap, again) == size && memcmp(again, mark, size) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -211,6 +211,85 @@ TEST(versions_outlive_the_guard_that_was_closed)
         pawl_guard_close(guard);
 }
 
+/* ---- a swap that is sent again ----------------------------------------------------------------------------------- */
+
+static int swap_as(pawl_guard *guard, uint64_t expected, const char *text, uint64_t id, uint32_t flags)
+{
+        return pawl_guard_swap_as(guard, "r", expected, text, strlen(text),
+                                  PAWL_SWAP(.id = id, .flags = flags, .why = &why), NULL);
+}
+
+TEST(a_swap_that_is_sent_twice_is_made_once)
+{
+        pawl_guard *guard = open_versions();
+
+        CHECK_INT(swap_as(guard, 0, "one", 11, 0), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "one", 11, PAWL_SWAP_AGAIN), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "one", 11, 0), PAWL_OK); /* as a proxy would send it */
+        check_look(guard, "r", "one", 1);
+        CHECK_INT(swap_as(guard, 1, "two", UINT64_MAX, PAWL_SWAP_AGAIN), PAWL_OK); /* the first was lost on its way */
+        check_look(guard, "r", "two", 2);
+        CHECK_INT(swap_as(guard, 1, "two", UINT64_MAX, PAWL_SWAP_AGAIN), PAWL_OK);
+        check_look(guard, "r", "two", 2);
+        pawl_guard_close(guard);
+}
+
+TEST(a_swap_that_is_sent_again_knows_whose_version_it_finds)
+{
+        pawl_guard *guard = open_versions();
+
+        CHECK_INT(swap_as(guard, 0, "same", 11, 0), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "same", 12, PAWL_SWAP_AGAIN), PAWL_STALE); /* another's, with the same bytes */
+        CHECK_INT(why.code, PAWL_STALE);
+        CHECK_INT(swap(guard, "r", 1, "more"), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "same", 11, 0), PAWL_STALE);
+        CHECK_INT(swap_as(guard, 0, "same", 11, PAWL_SWAP_AGAIN), PAWL_IN_DOUBT); /* it was; but who knows that now? */
+        CHECK_INT(why.code, PAWL_IN_DOUBT);
+        CHECK_INT(swap_as(guard, 0, "same", 12, PAWL_SWAP_AGAIN), PAWL_IN_DOUBT);
+        check_look(guard, "r", "more", 2);
+        CHECK_INT(put(guard, "r", 3, "with a token"), PAWL_OK);
+        CHECK_INT(swap_as(guard, 2, "same", 11, PAWL_SWAP_AGAIN), PAWL_STALE);
+        check_look(guard, "r", "with a token", 3);
+        pawl_guard_close(guard);
+}
+
+TEST(the_id_of_a_swap_outlives_the_guard_and_goes_with_its_mark)
+{
+        pawl_guard *guard;
+
+        needs_persistence();
+        guard = open_versions();
+        CHECK_INT(swap_as(guard, 0, "one", 11, 0), PAWL_OK);
+        pawl_guard_close(guard);
+        guard = open_versions();
+        CHECK_INT(swap_as(guard, 0, "one", 11, PAWL_SWAP_AGAIN), PAWL_OK);
+        check_look(guard, "r", "one", 1);
+        needs("forget");
+        CHECK_INT(forget(guard, "r", 1), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "anew", 12, 0), PAWL_OK);
+        CHECK_INT(swap_as(guard, 0, "one", 11, PAWL_SWAP_AGAIN), PAWL_STALE);
+        check_look(guard, "r", "anew", 1);
+        needs("prune");
+        CHECK_INT(pawl_guard_prune(guard, 5, &why, NULL), PAWL_OK);
+        CHECK_INT(swap_as(guard, 5, "later", 13, 0), PAWL_OK);
+        CHECK_INT(swap_as(guard, 5, "later", 13, PAWL_SWAP_AGAIN), PAWL_OK);
+        check_look(guard, "r", "later", 6);
+        pawl_guard_close(guard);
+}
+
+TEST(a_swap_without_an_id_or_with_unknown_flags_is_refused)
+{
+        pawl_guard *guard = open_versions();
+
+        CHECK_INT(swap_as(guard, 0, "x", 0, 0), PAWL_INVALID);
+        CHECK_INT(pawl_guard_swap_as(guard, "r", 0, "x", 1, NULL, NULL), PAWL_INVALID);
+        CHECK_INT(swap_as(guard, 0, "x", 1, 2), PAWL_UNSUPPORTED);
+        CHECK_INT(pawl_guard_swap_as(guard, "r", INT64_MAX, "x", 1, PAWL_SWAP(.id = 1), NULL), PAWL_INVALID);
+        CHECK_INT(pawl_guard_swap_as(guard, "r", 0, NULL, 1, PAWL_SWAP(.id = 1), NULL), PAWL_INVALID);
+        check_nothing(guard, "r", 0);
+        pawl_guard_close(guard);
+}
+
 /* ---- updates ---------------------------------------------------------------------------------------------------- */
 
 enum { OWN_CODE = -7 };

@@ -472,7 +472,7 @@ TEST(a_damaged_mark_lets_nobody_pass)
         int listed = 0;
 
         CHECK_INT(put(guard, "r", 5, "old"), PAWL_OK);
-        check_damaged(guard, "pawl-mark 2 r 5 0123456789abcdef\n", PAWL_OTHER_VERSION);
+        check_damaged(guard, "pawl-mark 3 r 5 0123456789abcdef\n", PAWL_OTHER_VERSION);
         check_damaged(guard, "", PAWL_CORRUPT);
         check_damaged(guard, "pawl-mark 1 r 5 0123456789abcdef\n", PAWL_CORRUPT);
         check_damaged(guard, "nonsense", PAWL_CORRUPT);

@@ -204,7 +204,7 @@ TEST(a_damaged_floor_lets_nobody_pass_who_has_no_mark)
         } floors[] = {{"", PAWL_CORRUPT},
                       {"nonsense", PAWL_CORRUPT},
                       {"pawl-mark 1 .floor 5 0123456789abcdef\n", PAWL_CORRUPT},
-                      {"pawl-mark 2 .floor 5 0123456789abcdef\n", PAWL_OTHER_VERSION}};
+                      {"pawl-mark 3 .floor 5 0123456789abcdef\n", PAWL_OTHER_VERSION}};
         pawl_guard *guard = open_guard();
 
         CHECK_INT(admit(guard, "known", 50), PAWL_OK);

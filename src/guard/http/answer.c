@@ -41,12 +41,23 @@ static int refuse(const struct question *question, const struct reply *reply, in
 
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
+/* A server that does not repeat the id has not compared it: after a doubt the version that it has may be ours. */
+static int on_moved(const struct question *question, const struct reply *reply)
+{
+        bool knows = strcmp(reply->swap, question->request->swap) == 0 && reply->greatest.said;
+
+        if (question->swap->again && !knows)
+                return refuse(question, reply, PAWL_IN_DOUBT,
+                              "the version is another, and the server does not say whether this swap has made it");
+        if (reply->greatest.said)
+                return guard_moved(question->visit, question->swap, reply->greatest.value);
+        return refuse(question, reply, PAWL_STALE, "the version is another");
+}
+
 static int on_stale(const struct question *question, const struct reply *reply)
 {
-        if (question->act == ACT_SWAP && reply->greatest.said)
-                return guard_moved(question->visit, reply->greatest.value);
         if (question->act == ACT_SWAP)
-                return refuse(question, reply, PAWL_STALE, "the version is another");
+                return on_moved(question, reply);
         if (reply->greatest.said && reply->greatest.value > question->visit->token)
                 return guard_stale(question->visit, reply->greatest.value);
         return refuse(question, reply, PAWL_STALE, "the token is too old");

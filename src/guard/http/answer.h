@@ -13,7 +13,8 @@ struct question {
         const char *where; /* the guard's URL, without secrets */
         const struct origin *origin;
         const struct request *request;
-        const struct visit *visit; /* NULL for ACT_LIST and ACT_PRUNE */
+        const struct visit *visit;     /* NULL for ACT_LIST and ACT_PRUNE */
+        const struct guard_swap *swap; /* of ACT_SWAP */
         struct pawl_why *why;
 };
 

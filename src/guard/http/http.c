@@ -183,6 +183,7 @@ struct wish {
         const struct visit *visit;
         const void *data;
         size_t size;
+        const struct guard_swap *swap; /* of ACT_SWAP */
 };
 
 static int make(struct request *request, const struct http *http, const struct wish *wish)
@@ -191,9 +192,10 @@ static int make(struct request *request, const struct http *http, const struct w
 
         if (code != PAWL_OK)
                 return code;
-        if (wish->act == ACT_SWAP)
+        if (wish->act == ACT_SWAP) {
                 request_say(request, PAWL_EXPECT_HEADER ": ", guard_expected(wish->visit));
-        else if (wish->visit && wish->act != ACT_LOOK)
+                request_name(request, wish->swap->id);
+        } else if (wish->visit && wish->act != ACT_LOOK)
                 request_say(request, PAWL_FENCE_HEADER ": ", wish->visit->token);
         if (act_changes(wish->act))
                 request_carry(request, wish->data, wish->size);
@@ -208,8 +210,8 @@ static int make(struct request *request, const struct http *http, const struct w
 static int fulfil(struct call *call, const struct wish *wish, struct reply *reply)
 {
         struct request request;
-        struct question question = {wish->act, call->http->where, &call->http->origin,
-                                    &request,  wish->visit,       call->why};
+        struct question question = {wish->act,  call->http->where, &call->http->origin, &request, wish->visit,
+                                    wish->swap, call->why};
         int code = make(&request, call->http, wish);
 
         reply_init(reply, REPLY_NO_BODY); /* also where nothing is asked there is one to be freed */
@@ -278,7 +280,7 @@ static int http_put(pawl_guard *guard, const struct visit *visit, const void *da
 {
         if (size > REPLY_BODY_MAX)
                 return why_set(visit->why, PAWL_FULL, "the data are more than 64 MiB");
-        return just(guard, &(const struct wish){ACT_PUT, "PUT", NULL, visit, data, size});
+        return just(guard, &(const struct wish){ACT_PUT, "PUT", NULL, visit, data, size, NULL});
 }
 
 /* What was read, to the caller; number: which token or version is told with it. */
@@ -318,11 +320,11 @@ static int http_look(pawl_guard *guard, const struct visit *visit, struct pawl_g
         return code;
 }
 
-static int http_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+static int http_swap(pawl_guard *guard, const struct visit *visit, const struct guard_swap *swap)
 {
-        if (size > REPLY_BODY_MAX)
+        if (swap->size > REPLY_BODY_MAX)
                 return why_set(visit->why, PAWL_FULL, "the data are more than 64 MiB");
-        return just(guard, &(const struct wish){ACT_SWAP, "POST", "swap", visit, data, size});
+        return just(guard, &(const struct wish){ACT_SWAP, "POST", "swap", visit, swap->data, swap->size, swap});
 }
 
 static int http_forget(pawl_guard *guard, const struct visit *visit)

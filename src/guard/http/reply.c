@@ -144,6 +144,15 @@ static int read_version(struct reply *reply, struct piece value)
         return PAWL_OK;
 }
 
+static int read_swap(struct reply *reply, struct piece value)
+{
+        if (reply->swap[0] || value.size != SWAP_ID_MAX)
+                return bad(reply, "its " PAWL_SWAP_HEADER " is not one, or is said twice");
+        memcpy(reply->swap, value.at, value.size);
+        reply->swap[value.size] = '\0';
+        return PAWL_OK;
+}
+
 static int read_coding(struct reply *reply, struct piece value)
 {
         if (reply->chunked || !is(value, "chunked"))
@@ -171,6 +180,8 @@ static int read_field(struct reply *reply, struct piece name, struct piece value
                 return read_admitted(reply, value);
         if (is(name, PAWL_NOW_HEADER))
                 return read_version(reply, value);
+        if (is(name, PAWL_SWAP_HEADER))
+                return read_swap(reply, value);
         if (is(name, "Transfer-Encoding"))
                 return read_coding(reply, value);
         if (is(name, "Connection") && lists(value, "close"))
@@ -220,7 +231,7 @@ static int begin_again(struct reply *reply)
         reply->state = REPLY_IN_STATUS;
         reply->chunked = reply->aged = reply->encoded = false;
         reply->length = reply->before = reply->greatest = reply->marks = reply->pruned = (struct reply_number){0};
-        reply->admitted[0] = reply->versioned[0] = '\0';
+        reply->admitted[0] = reply->versioned[0] = reply->swap[0] = '\0';
         return PAWL_OK;
 }
 

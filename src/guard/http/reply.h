@@ -26,6 +26,8 @@ enum reply_need {
         REPLY_DATA     /* of a 200 it must be whole, and has REPLY_BODY_MAX bytes at most */
 };
 
+enum { SWAP_ID_MAX = 16 };
+
 enum reply_state {
         REPLY_IN_STATUS,
         REPLY_IN_FIELDS,
@@ -52,7 +54,8 @@ struct reply {
         char admitted[PAWL_FENCE_MAX + 1];  /* "": not said */
         char versioned[PAWL_FENCE_MAX + 1]; /* whose version is told, encoded; "": none is */
         uint64_t version;
-        char *body; /* with a NUL behind it; NULL: none. reply_free frees it */
+        char swap[SWAP_ID_MAX + 1]; /* the id of a swap that the server has compared; "": none */
+        char *body;                 /* with a NUL behind it; NULL: none. reply_free frees it */
         size_t size;
         const char *problem; /* a sentence, if reply_read failed */
 

@@ -254,6 +254,12 @@ void request_say(struct request *request, const char *header, uint64_t number)
         add(request, header, request->fence);
 }
 
+void request_name(struct request *request, uint64_t id)
+{
+        snprintf(request->swap, sizeof(request->swap), "%016" PRIx64, id);
+        add(request, PAWL_SWAP_HEADER ": ", request->swap);
+}
+
 void request_carry(struct request *request, const void *body, size_t size)
 {
         char length[24];

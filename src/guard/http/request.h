@@ -29,6 +29,7 @@ struct request {
         bool repeatable;                 /* asking twice does no more than asking once */
         char name[NAME_ENCODED_MAX + 1]; /* the resource, encoded; "": it is about them all */
         char fence[PAWL_FENCE_MAX + 1];  /* "NAME NUMBER", as request_say has sent it */
+        char swap[SWAP_ID_MAX + 1];      /* the id, as request_name has sent it */
         char *head;
         size_t head_size;
         const void *body; /* borrowed */
@@ -40,6 +41,8 @@ int request_init(struct request *request, const struct origin *origin, const cha
                  const char *query);
 /* The field by which it says a token or a version of its resource. Before request_seal. */
 void request_say(struct request *request, const char *header, uint64_t number);
+/* The id of a swap. Before request_seal. */
+void request_name(struct request *request, uint64_t id);
 /* Gives it a body. Before request_seal. */
 void request_carry(struct request *request, const void *body, size_t size);
 /* The last line. PAWL_OK or PAWL_NO_MEMORY, which may have happened before. */

@@ -83,9 +83,18 @@ CREATE TABLE IF NOT EXISTS pawl.guard_mark (
     resource text COLLATE "C" NOT NULL,
     token bigint NOT NULL,
     xact xid8 NOT NULL,
+    swap bigint, -- the id of the last swap_once
     CONSTRAINT guard_mark_pkey PRIMARY KEY (resource),
     CONSTRAINT guard_mark_token CHECK (token > 0)
 ) WITH (fillfactor = 70);
+-- An older script made it without that column. Only then: ALTER TABLE waits for everybody who has admitted.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pawl.guard_mark'::regclass AND a.attname = 'swap') THEN
+        ALTER TABLE pawl.guard_mark ADD COLUMN swap bigint;
+    END IF;
+END
+$$;
 
 -- Below it every token is refused for resources without a mark. One row.
 CREATE TABLE IF NOT EXISTS pawl.guard_floor (
@@ -224,13 +233,12 @@ BEGIN
 END
 $$;
 
--- Raises the version by one if it is the one expected; else an error. Returns the new one. The version is the mark, and
--- where there is none the floor: what was pruned does not begin anew. Like admit it locks the mark until the end of the
--- transaction, and makes an older snapshot a serialization failure.
-CREATE OR REPLACE FUNCTION pawl.swap(resource text, expected bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+-- What swap and swap_once share. A swap with an id that finds the version it makes, made by that id, has been done before.
+CREATE OR REPLACE FUNCTION pawl.guard_swap(resource text, expected bigint, id bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pawl, pg_temp AS $$
 DECLARE
     version bigint;
+    made bigint;
 BEGIN
     IF expected IS NULL OR expected < 0 OR expected = 9223372036854775807 THEN
         RAISE invalid_parameter_value USING
@@ -241,15 +249,21 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true); -- as in admit
     END IF;
     LOOP
-        SELECT m.token INTO version FROM guard_mark m WHERE m.resource = swap.resource FOR NO KEY UPDATE;
+        SELECT m.token, m.swap INTO version, made FROM guard_mark m WHERE m.resource = guard_swap.resource
+            FOR NO KEY UPDATE;
         IF FOUND THEN
+            IF version = expected + 1 AND made = id THEN
+                RETURN version;
+            END IF;
             IF version <> expected THEN
                 PERFORM guard_moved(resource, expected, version);
             END IF;
-            UPDATE guard_mark m SET token = expected + 1, xact = pg_current_xact_id() WHERE m.resource = swap.resource;
+            UPDATE guard_mark m SET token = expected + 1, xact = pg_current_xact_id(), swap = guard_swap.id
+                WHERE m.resource = guard_swap.resource;
             RETURN expected + 1;
         END IF;
-        INSERT INTO guard_mark (resource, token, xact) VALUES (swap.resource, expected + 1, pg_current_xact_id())
+        INSERT INTO guard_mark (resource, token, xact, swap)
+            VALUES (guard_swap.resource, expected + 1, pg_current_xact_id(), guard_swap.id)
             ON CONFLICT ON CONSTRAINT guard_mark_pkey DO NOTHING;
         EXIT WHEN FOUND; -- else another one has been faster
     END LOOP;
@@ -264,6 +278,14 @@ BEGIN
 END
 $$;
 
+-- Raises the version by one if it is the one expected; else an error. Returns the new one. The version is the mark, and
+-- where there is none the floor: what was pruned does not begin anew. Like admit it locks the mark until the end of the
+-- transaction, and makes an older snapshot a serialization failure.
+CREATE OR REPLACE FUNCTION pawl.swap(resource text, expected bigint) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+    SELECT guard_swap($1, $2, NULL)
+$$;
+
 -- The same, and replaces the data.
 CREATE OR REPLACE FUNCTION pawl.swap(resource text, expected bigint, data bytea) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
@@ -274,6 +296,23 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'there are no data: they are NULL';
     END IF;
     INSERT INTO guard_data AS d (resource, data) VALUES (swap.resource, swap.data)
+        ON CONFLICT ON CONSTRAINT guard_data_pkey DO UPDATE SET data = excluded.data;
+    RETURN version;
+END
+$$;
+
+-- The same under an id, random and of this swap alone, which is kept beside the version: sent again after its answer was
+-- lost it returns the version that it has made, and changes nothing.
+CREATE OR REPLACE FUNCTION pawl.swap_once(resource text, expected bigint, data bytea, id bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pawl, pg_temp AS $$
+DECLARE
+    version bigint;
+BEGIN
+    IF id IS NULL OR data IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'there are no data or no id: they are NULL';
+    END IF;
+    version := guard_swap(resource, expected, id);
+    INSERT INTO guard_data AS d (resource, data) VALUES (swap_once.resource, swap_once.data)
         ON CONFLICT ON CONSTRAINT guard_data_pkey DO UPDATE SET data = excluded.data;
     RETURN version;
 END
@@ -455,7 +494,21 @@ REVOKE ALL ON FUNCTION
     pawl.guard_fence(text, text, bigint, text, bigint), pawl.guard_list(text, text, integer), pawl.guard_version(),
     pawl.admit(text, bigint), pawl.admitted(text), pawl.fence_table(), pawl.forget(text, bigint),
     pawl.get(text, bigint), pawl.greatest(text), pawl.prune(bigint), pawl.put(text, bigint, bytea),
-    pawl.guard_moved(text, bigint, bigint), pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea)
+    pawl.guard_moved(text, bigint, bigint), pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea),
+    pawl.guard_swap(text, bigint, bigint), pawl.swap_once(text, bigint, bytea, bigint)
     FROM PUBLIC;
+
+-- Who was granted swap by an older script may call what the guard uses in its place.
+DO $$
+DECLARE
+    role oid;
+BEGIN
+    FOR role IN SELECT a.grantee FROM pg_proc p, aclexplode(p.proacl) a
+            WHERE p.oid = 'pawl.swap(text, bigint, bytea)'::regprocedure AND a.grantee <> 0 LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION pawl.swap_once(text, bigint, bytea, bigint) TO %I',
+                       pg_get_userbyid(role));
+    END LOOP;
+END
+$$;
 
 COMMIT;

@@ -20,7 +20,7 @@
 #include "../../base/pq_params.h"
 #include "../guard.h"
 
-enum { PGGUARD_CONNECTIONS = 8, PGGUARD_VALUES = 3, PGGUARD_VERSION = 1 };
+enum { PGGUARD_CONNECTIONS = 8, PGGUARD_VALUES = 4, PGGUARD_VERSION = 1 };
 
 enum pgguard_statement {
         PGGUARD_ADMIT,
@@ -63,6 +63,8 @@ struct pgguard_call {
         bool lacking;         /* its function is not there: the others may be, of an older pawl */
         const char *resource; /* for the sentences; may be NULL */
         uint64_t token;
+        const struct guard_swap *swap; /* NULL: it is none */
+        uint64_t greatest;             /* that refused it, if it was stale */
         int count;
         Oid types[PGGUARD_VALUES];
         const char *values[PGGUARD_VALUES];
@@ -134,7 +136,7 @@ enum pgguard_end pgguard_prepare(struct pgguard *postgres, PGconn *conn, struct 
 const char *pgguard_state(const PGresult *error); /* its SQLSTATE, "" if it has none */
 enum pgguard_end pgguard_end_of(const PGresult *error);
 /* The code and the sentence. */
-int pgguard_tell(const struct pgguard *postgres, const struct pgguard_call *call, const PGresult *error);
+int pgguard_tell(const struct pgguard *postgres, struct pgguard_call *call, const PGresult *error);
 /* The same for a connection that could not be made. */
 int pgguard_tell_connect(const struct pgguard *postgres, const PGconn *conn, struct pawl_why *why);
 /* What the functions need that are not ours: who may. */

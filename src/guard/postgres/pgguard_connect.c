@@ -157,7 +157,7 @@ static bool send_limit(PGconn *conn, int64_t deadline)
 
 enum pgguard_end pgguard_ask(PGconn *conn, const char *statement, struct pgguard_call *call, PGresult **error)
 {
-        static const int binary[PGGUARD_VALUES] = {1, 1, 1};
+        static const int binary[PGGUARD_VALUES] = {1, 1, 1, 1};
         PGresult *rows = NULL;
         enum pgguard_end end = PGGUARD_LOST;
 

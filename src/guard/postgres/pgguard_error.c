@@ -74,17 +74,15 @@ enum pgguard_end pgguard_end_of(const PGresult *error)
 }
 
 /* "The greatest is 34." */
-static int tell_stale(const struct pgguard_call *call, const PGresult *error)
+static int tell_stale(struct pgguard_call *call, const PGresult *error)
 {
         const char *detail = PQresultErrorField(error, PG_DIAG_MESSAGE_DETAIL);
         const struct visit visit = {call->resource, 0, call->token, call->why};
 
-        uint64_t greatest;
-
         if (detail)
                 detail += strcspn(detail, "0123456789");
-        greatest = detail ? strtoull(detail, NULL, 10) : 0;
-        return call->statement == PGGUARD_SWAP ? guard_moved(&visit, greatest) : guard_stale(&visit, greatest);
+        call->greatest = detail ? strtoull(detail, NULL, 10) : 0;
+        return call->swap ? guard_moved(&visit, call->swap, call->greatest) : guard_stale(&visit, call->greatest);
 }
 
 int pgguard_tell_denied(const struct pgguard *postgres, const char *text, struct pawl_why *why)
@@ -112,7 +110,7 @@ static int tell_late(const struct pgguard *postgres, const struct pgguard_call *
                        call->resource ? "\"" : "");
 }
 
-int pgguard_tell(const struct pgguard *postgres, const struct pgguard_call *call, const PGresult *error)
+int pgguard_tell(const struct pgguard *postgres, struct pgguard_call *call, const PGresult *error)
 {
         const char *state = pgguard_state(error);
         size_t at = place_of(state);

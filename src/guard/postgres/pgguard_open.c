@@ -19,7 +19,7 @@ static const char *const texts[PGGUARD_STATEMENTS] = {
         [PGGUARD_LIST] = "SELECT resource, token FROM \1.guard_list($1, $2, $3::integer)",
         [PGGUARD_PRUNE] = "SELECT \1.prune($1)",
         [PGGUARD_LOOK] = "SELECT version, data FROM \1.look($1)",
-        [PGGUARD_SWAP] = "SELECT \1.swap($1, $2, $3)",
+        [PGGUARD_SWAP] = "SELECT \1.swap_once($1, $2, $3, $4)",
         /* Read, not run, until its owner is known. */
         [PGGUARD_IS_THERE] =
                 "SELECT (SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::bigint FROM pg_proc AS p "
@@ -35,7 +35,7 @@ static const char *const texts[PGGUARD_STATEMENTS] = {
         [PGGUARD_RIGHTS] = "SELECT coalesce(string_agg(f.name, ', '), '') FROM (VALUES ('admit', 'text, bigint'), "
                            "('put', 'text, bigint, bytea'), ('get', 'text, bigint'), ('forget', 'text, bigint'), "
                            "('prune', 'bigint'), ('guard_list', 'text, text, integer'), ('look', 'text'), "
-                           "('swap', 'text, bigint, bytea')) AS f (name, arguments) WHERE NOT "
+                           "('swap_once', 'text, bigint, bytea, bigint')) AS f (name, arguments) WHERE NOT "
                            "has_function_privilege(to_regprocedure(format('%I.%I(%s)', $1, f.name, f.arguments)), "
                            "'EXECUTE')", /* NULL: an older pawl made the functions, without that one */
 };
@@ -261,22 +261,25 @@ static int postgres_look(pawl_guard *guard, const struct visit *visit, struct pa
         return code;
 }
 
-/* Not repeated: the second would find the version of the first, as if it were another's. */
-static int postgres_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+/* May be repeated: the second finds the version of the first, and the id of both beside it. */
+static int postgres_swap(pawl_guard *guard, const struct visit *visit, const struct guard_swap *swap)
 {
-        uint64_t expected;
+        uint64_t expected, id;
         struct pgguard_call call = {.statement = PGGUARD_SWAP,
                                     .changes = true,
+                                    .repeatable = true,
+                                    .swap = swap,
                                     .resource = visit->resource,
                                     .token = visit->token,
                                     .why = visit->why};
         int code;
 
-        if (size > DATA_MAX)
-                return too_large(visit, size);
+        if (swap->size > DATA_MAX)
+                return too_large(visit, swap->size);
         pgguard_add_text(&call, visit->resource);
         pgguard_add_number(&call, guard_expected(visit), &expected);
-        pgguard_add_bytes(&call, data, size);
+        pgguard_add_bytes(&call, swap->data, swap->size);
+        pgguard_add_number(&call, swap->id, &id);
         code = pgguard_run(pgguard_of(guard), &call);
         PQclear(call.result);
         return code;

@@ -145,15 +145,20 @@ static enum pgguard_end try_once(struct pgguard *postgres, struct pgguard_call *
         return end;
 }
 
-/* A stale token after a lost try: whether that one had been done, nobody knows. */
+/* A stale token after a lost try: whether that one had been done, nobody knows. A swap is known by its id. */
 static int after_doubt(const struct pgguard *postgres, const struct pgguard_call *call, int code)
 {
+        const struct visit visit = {call->resource, 0, call->token, call->why};
+        const struct guard_swap again = {.again = true};
+
+        if (code == PAWL_STALE && call->swap)
+                return guard_moved(&visit, &again, call->greatest);
         return code == PAWL_STALE && !call->changes ? code : lost(postgres, call);
 }
 
 static int run(struct pgguard *postgres, struct pgguard_call *call)
 {
-        struct tries tries = {0};
+        struct tries tries = {.doubt = call->swap && call->swap->again};
         int code = PAWL_OK;
 
         for (;; tries.count++) {

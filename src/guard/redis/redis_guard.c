@@ -30,11 +30,11 @@ static int make_keys(const struct redis_guard *guard, const struct visit *visit,
         return PAWL_OK;
 }
 
-/* The keys. changes: the guard's line is the fourth, and its word must be the last argument. */
+/* The keys. changes: the guard's line is the fourth, and its word must be the last argument. A swap adds a fifth. */
 static void begin(const struct redis_guard *guard, struct words *words, enum fence_script script,
                   const struct keys *keys, bool changes)
 {
-        words_script(words, script, changes ? 4 : 3);
+        words_script(words, script, script == FENCE_SWAP_ONCE ? 5 : changes ? 4 : 3);
         words->changes = changes;
         words_add(words, keys->mark + MARK_PREFIX, keys->length - MARK_PREFIX);
         words_add(words, keys->mark, keys->length);
@@ -196,10 +196,10 @@ static int redis_guard_look(pawl_guard *opened, const struct visit *visit, struc
         return code;
 }
 
-static int redis_guard_swap(pawl_guard *opened, const struct visit *visit, const void *data, size_t size)
+static int redis_guard_swap(pawl_guard *opened, const struct visit *visit, const struct guard_swap *swap)
 {
         struct redis_guard *guard = redis_guard_of(opened);
-        char expected[24];
+        char expected[24], id[24], swap_key[KEY_MAX];
         struct words words;
         struct answer answer;
         struct keys keys;
@@ -208,13 +208,18 @@ static int redis_guard_swap(pawl_guard *opened, const struct visit *visit, const
         if (code != PAWL_OK)
                 return code;
         snprintf(expected, sizeof(expected), "%" PRIu64, guard_expected(visit));
-        begin(guard, &words, FENCE_SWAP, &keys, true);
+        snprintf(id, sizeof(id), "%016" PRIx64, swap->id);
+        memcpy(swap_key, keys.mark, keys.length + 1);
+        memcpy(swap_key, "pawl:swap:", MARK_PREFIX);
+        begin(guard, &words, FENCE_SWAP_ONCE, &keys, true);
+        words_text(&words, swap_key);
         words_text(&words, expected);
-        words_add(&words, size ? data : "", size);
+        words_add(&words, swap->size ? swap->data : "", swap->size);
+        words_text(&words, id);
         words_add(&words, guard->line_word, sizeof(guard->line_word) - 1);
         code = ask(guard, visit, &words, &answer);
         if (code == PAWL_STALE)
-                code = guard_moved(visit, answer.greatest);
+                code = guard_moved(visit, swap, answer.greatest);
         if (code == PAWL_OK && !answer.done && answer.reply->type != REDIS_REPLY_STRING)
                 code = odd_reply(guard, visit);
         freeReplyObject(answer.reply);

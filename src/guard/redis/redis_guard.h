@@ -2,6 +2,7 @@
  *
  *   PREFIX RESOURCE            the data, a plain string
  *   pawl:mark:PREFIX RESOURCE  the greatest token, decimal
+ *   pawl:swap:PREFIX RESOURCE  the id of the swap that made a version
  *   pawl:floor:PREFIX          tokens below it are refused where there is no mark
  *   pawl:line:PREFIX ID        which connection of one guard may change data, see redis_guard_ask.c; ends by itself */
 #ifndef PAWL_REDIS_GUARD_H

@@ -392,7 +392,7 @@ static const char *allow(struct examination *examination, const char *what)
 
 static const char *allow_all(struct examination *examination)
 {
-        static const char *const kinds[] = {"", "pawl:mark:", "pawl:floor:", "pawl:line:"};
+        static const char *const kinds[] = {"", "pawl:mark:", "pawl:floor:", "pawl:line:", "pawl:swap:"};
         char pattern[2 * PREFIX_MAX + 4], keys[2 * PREFIX_MAX + 32], word[4 * PREFIX_MAX], what[2048];
         size_t at = 0;
 

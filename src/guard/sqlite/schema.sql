@@ -53,6 +53,13 @@ BEGIN
         SELECT NEW.resource, NEW.token WHERE NOT EXISTS (SELECT 1 FROM pawl_mark WHERE resource = NEW.resource);
 END;
 
+-- By which swap of the library a version was made: one whose answer was lost is known again by its id.
+CREATE TABLE IF NOT EXISTS pawl_swapped(
+        resource TEXT NOT NULL PRIMARY KEY,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE VIEW IF NOT EXISTS pawl_swap(resource, version) AS SELECT resource, token FROM pawl_mark;
 
 CREATE TRIGGER IF NOT EXISTS pawl_swap_version INSTEAD OF INSERT ON pawl_swap

@@ -254,6 +254,8 @@ static int sqlite_forget(pawl_guard *guard, const struct visit *visit)
                 code = run_on(sqlite, QUERY_FORGET, visit);
         else
                 code = why_set(visit->why, PAWL_NOT_FOUND, "no token is known for \"%s\"", visit->resource);
+        if (code == PAWL_OK)
+                code = run_on(sqlite, QUERY_FORGET_SWAP, visit);
         return leave(sqlite, code, visit->why);
 }
 
@@ -298,19 +300,70 @@ static int sqlite_look(pawl_guard *guard, const struct visit *visit, struct pawl
         return code;
 }
 
-static int sqlite_swap(pawl_guard *guard, const struct visit *visit, const void *data, size_t size)
+/* A statement about the resource, the version that the visit makes, and the id of the swap. */
+static int bind_swap(struct sqlite *sqlite, enum query query, const struct visit *visit, const struct guard_swap *swap,
+                     sqlite3_stmt **statement)
+{
+        int code = sqlite_prepare(sqlite, query, statement, visit->why);
+
+        if (code != PAWL_OK)
+                return code;
+        sqlite3_bind_text(*statement, 1, visit->resource, (int)visit->length, SQLITE_STATIC);
+        sqlite3_bind_int64(*statement, 2, (sqlite3_int64)visit->token);
+        if (query == QUERY_NAME_SWAP)
+                sqlite3_bind_int64(*statement, 3, (sqlite3_int64)swap->id);
+        return PAWL_OK;
+}
+
+/* Has this swap made the version that is there? */
+static int find_swap(struct sqlite *sqlite, const struct visit *visit, const struct guard_swap *swap, bool *made)
+{
+        sqlite3_stmt *statement;
+        int code = bind_swap(sqlite, QUERY_SWAPPED, visit, swap, &statement);
+
+        if (code != PAWL_OK)
+                return code;
+        code = sqlite3_step(statement);
+        *made = code == SQLITE_ROW && (uint64_t)sqlite3_column_int64(statement, 0) == swap->id;
+        code = code == SQLITE_ROW || code == SQLITE_DONE ? PAWL_OK : sqlite_fail(sqlite, code, visit->why);
+        sqlite3_reset(statement);
+        return code;
+}
+
+static int name_swap(struct sqlite *sqlite, const struct visit *visit, const struct guard_swap *swap)
+{
+        sqlite3_stmt *statement;
+        int code = bind_swap(sqlite, QUERY_NAME_SWAP, visit, swap, &statement);
+
+        return code == PAWL_OK ? sqlite_finish(sqlite, statement, visit->why) : code;
+}
+
+static int make_version(struct sqlite *sqlite, const struct visit *visit, const struct guard_swap *swap, uint64_t mark)
+{
+        int code = raise_mark(sqlite, visit, mark);
+
+        if (code == PAWL_OK)
+                code = write_data(sqlite, visit, swap->data, swap->size);
+        return code == PAWL_OK ? name_swap(sqlite, visit, swap) : code;
+}
+
+static int sqlite_swap(pawl_guard *guard, const struct visit *visit, const struct guard_swap *swap)
 {
         struct sqlite *sqlite = sqlite_of(guard);
         uint64_t mark, floor;
+        bool made = false;
         int code = begin(sqlite, visit, &mark, &floor);
 
         if (code != PAWL_OK)
                 return code;
+        if (mark == visit->token)
+                code = find_swap(sqlite, visit, swap, &made);
         if (mark == 0)
                 mark = floor;
-        code = mark == guard_expected(visit) ? raise_mark(sqlite, visit, mark) : guard_moved(visit, mark);
-        if (code == PAWL_OK)
-                code = write_data(sqlite, visit, data, size);
+        if (code == PAWL_OK && mark == guard_expected(visit))
+                code = make_version(sqlite, visit, swap, mark);
+        else if (code == PAWL_OK && !made)
+                code = guard_moved(visit, swap, mark);
         return leave(sqlite, code, visit->why);
 }
 
@@ -425,6 +478,15 @@ static int run_with_floor(struct sqlite *sqlite, enum query query, uint64_t floo
         return sqlite_finish(sqlite, statement, why);
 }
 
+/* Those of versions that are gone. */
+static int forget_swaps(struct sqlite *sqlite, struct pawl_why *why)
+{
+        sqlite3_stmt *statement;
+        int code = sqlite_prepare(sqlite, QUERY_PRUNE_SWAPS, &statement, why);
+
+        return code == PAWL_OK ? sqlite_finish(sqlite, statement, why) : code;
+}
+
 static int sqlite_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why, uint64_t *pruned)
 {
         struct sqlite *sqlite = sqlite_of(guard);
@@ -439,6 +501,8 @@ static int sqlite_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why,
                 code = run_with_floor(sqlite, QUERY_PRUNE, floor, why);
         if (code == PAWL_OK)
                 *pruned = (uint64_t)sqlite3_changes(sqlite->db);
+        if (code == PAWL_OK)
+                code = forget_swaps(sqlite, why);
         return leave(sqlite, code, why);
 }
 

@@ -25,6 +25,10 @@ enum query {
         QUERY_LIST,
         QUERY_FLOOR,
         QUERY_PRUNE,
+        QUERY_SWAPPED, /* the id of the swap that made a version */
+        QUERY_NAME_SWAP,
+        QUERY_FORGET_SWAP,
+        QUERY_PRUNE_SWAPS,
         QUERIES
 };
 

@@ -14,9 +14,9 @@
 /* What belongs to us in a database. */
 #define OUR_NAMES "('pawl_mark', 'pawl_floor', 'pawl_data', 'pawl_admit', 'pawl_admit_token')"
 enum { OUR_OBJECTS = 5 };
-/* Without a state of their own, and made anew where an older pawl made the rest. */
-#define OUR_LATER_NAMES "('pawl_swap', 'pawl_swap_version')"
-enum { OUR_LATER_OBJECTS = 2 };
+/* Later than the rest, and made where an older pawl made that. */
+#define OUR_LATER_NAMES "('pawl_swap', 'pawl_swap_version', 'pawl_swapped')"
+enum { OUR_LATER_OBJECTS = 3 };
 
 static const char *const queries[QUERIES] = {
         [QUERY_BEGIN] = "BEGIN IMMEDIATE",
@@ -39,6 +39,12 @@ static const char *const queries[QUERIES] = {
                 "<= ?2 AND instr(resource, char(0)) = 0 ORDER BY resource LIMIT ?3",
         [QUERY_FLOOR] = "UPDATE main.pawl_floor SET token = ?1 WHERE token < ?1",
         [QUERY_PRUNE] = "DELETE FROM main.pawl_mark WHERE token <= ?1",
+        [QUERY_SWAPPED] = "SELECT id FROM main.pawl_swapped WHERE resource = ?1 AND version = ?2",
+        [QUERY_NAME_SWAP] = "INSERT INTO main.pawl_swapped(resource, version, id) VALUES (?1, ?2, ?3) "
+                            "ON CONFLICT (resource) DO UPDATE SET version = excluded.version, id = excluded.id",
+        [QUERY_FORGET_SWAP] = "DELETE FROM main.pawl_swapped WHERE resource = ?1",
+        [QUERY_PRUNE_SWAPS] =
+                "DELETE FROM main.pawl_swapped WHERE resource NOT IN (SELECT resource FROM main.pawl_mark)",
 };
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */

@@ -159,6 +159,14 @@ def no_change_is_lost_or_made_twice_where_every_connection_is_cut():
 
 
 @test(within=300)
+def every_change_that_is_said_to_be_made_was_made_where_connections_are_cut():
+    """Eight processes add one to the same number, so that the bytes of one are often another's too."""
+    server = Fenced(store="mem:")
+    proxy = Proxy(server.port, "--cut", "2500", "--seed", "3")
+    counted("http", [Peer(proxy.url, wait=2000) for _ in range(8)], Peer(server.url))
+
+
+@test(within=300)
 def what_a_killed_server_confirmed_stands_and_no_older_token_passes():
     """kill -9 at any moment of a put: the mark is never behind the data."""
     server = Fenced()

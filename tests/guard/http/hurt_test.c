@@ -152,6 +152,7 @@ static void use(pawl_guard *guard, uint64_t token)
         struct pawl_guard_data data = {0}, found = {0};
         uint64_t pruned = 0;
         int listed = 0;
+        const struct guard_swap next = {.data = "next", .size = 4, .id = 1};
         int code[7];
 
         code[0] = http_guard.admit(guard, &visit);
@@ -161,7 +162,7 @@ static void use(pawl_guard *guard, uint64_t token)
         code[4] = http_guard.prune(guard, 1, &why, &pruned);
         code[5] = http_guard.look(guard, &look, &found);
         look.token = found.token + 1;
-        code[6] = code[5] == PAWL_OK || code[5] == PAWL_NOT_FOUND ? http_guard.swap(guard, &look, "next", 4) : code[5];
+        code[6] = code[5] == PAWL_OK || code[5] == PAWL_NOT_FOUND ? http_guard.swap(guard, &look, &next) : code[5];
         for (int i = 0; i < 7; i++) {
                 if (!CHECK(code[i] == PAWL_OK || (i == 5 && code[i] == PAWL_NOT_FOUND) ||
                            (refused && (code[i] == PAWL_NO_MEMORY || code[i] == PAWL_IN_DOUBT ||

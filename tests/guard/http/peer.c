@@ -2,10 +2,11 @@
  *
  *     open URL WAIT-MS      admit NAME TOKEN      put NAME TOKEN HEX      fill NAME TOKEN SIZE (that many bytes 'x')
  *     get NAME TOKEN        forget NAME TOKEN     list PREFIX|-           prune FLOOR
- *     examine               close
+ *     examine               close                 count NAME TIMES (adds one to the number there; see below)
  *
  * Each is answered by one line: CODE NUMBER HEX SENTENCE. NUMBER is get's token before, or how many were listed, pruned or
- * found; HEX is data, or what was listed. Names have no blanks here; %XX in them is decoded. */
+ * found; HEX is data, or what was listed. count tells how often it was
+ * said to be done, and in HEX how often that was in doubt. Names have no blanks here; %XX in them is decoded. */
 #include <inttypes.h>
 #include <pawl/version.h>
 #include <stdio.h>
@@ -142,6 +143,34 @@ static int run_update(const char *name, uint64_t wait, char *word, struct result
                            &result->number);
 }
 
+static int add_one(struct pawl_change *change, void *arg)
+{
+        char text[32];
+
+        (void)arg;
+        snprintf(text, sizeof(text), "%ld", (change->old ? atol(change->old) : 0) + 1);
+        return pawl_change_to(change, text, strlen(text));
+}
+
+/* Everybody writes the same bytes: whose they are cannot be seen in them. */
+static int run_count(const char *name, uint64_t times, struct result *result)
+{
+        unsigned doubts = 0;
+        int size;
+
+        for (uint64_t i = 0; i < times; i++) {
+                int code = pawl_update(guard, name, add_one, NULL, PAWL_UPDATE(.wait_ms = 20000, .why = &why), NULL);
+
+                result->number += code == PAWL_OK;
+                doubts += code == PAWL_IN_DOUBT;
+                if (code != PAWL_OK && code != PAWL_IN_DOUBT && code != PAWL_UNREACHABLE && code != PAWL_STALE)
+                        return code;
+        }
+        size = asprintf(&result->bytes, "%u", doubts);
+        result->size = size < 0 ? 0 : (size_t)size;
+        return size < 0 ? PAWL_NO_MEMORY : PAWL_OK;
+}
+
 static int run(const char *verb, char *name, const char *third, char *fourth, struct result *result)
 {
         uint64_t token = strtoull(third, NULL, 10);
@@ -163,6 +192,8 @@ static int run(const char *verb, char *name, const char *third, char *fourth, st
                 return run_swap(name, token, fourth, result);
         if (strcmp(verb, "update") == 0)
                 return run_update(name, token, fourth, result);
+        if (strcmp(verb, "count") == 0)
+                return run_count(name, token, result);
         if (strcmp(verb, "forget") == 0)
                 return pawl_guard_forget(guard, name, token, &why);
         if (strcmp(verb, "list") == 0)

@@ -176,3 +176,19 @@ class Proxy:
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+
+
+def counted(kind, writers, watcher, times=60):
+    """Each writer adds one many times. What they were told is what is there, but for what they know to be in doubt."""
+    for writer in writers:
+        writer.say("count", "number", times)
+    answers = [writer.hear() for writer in writers]
+    for answer in answers:
+        equal(answer.code, OK, answer.text)
+    told, doubts = sum(answer.number for answer in answers), sum(int(answer.data) for answer in answers)
+    seen = watcher.ask("look", "number")
+    note("%s: %d said to be made, %d in doubt; the number is %s at version %d" %
+         (kind, told, doubts, seen.data.decode(), seen.number))
+    equal(int(seen.data), seen.number)
+    require(told <= seen.number <= told + doubts, told, doubts, seen.number)
+    require(told > len(writers) * times // 4, told)

@@ -113,6 +113,37 @@ def a_repeated_put_that_is_stale_by_then_is_in_doubt(server):
 
 
 @test
+def a_swap_that_is_cut_while_it_waits_is_repeated_and_knows_whose_version_it_finds(server):
+    peer = Peer(server.url(), 30000)
+    equal(peer.code("swap", "r", 0, "one"), "OK")
+    for text, made, code in (("theirs", True, "STALE"), ("ours", False, "OK")):
+        holder = server.connect()
+        version = ask(holder, "SELECT version FROM pawl.look('r')")[0][0]
+        ask(holder, "SELECT pawl.swap('r', %s, 'theirs')", version)
+        peer.send("swap", "r", version, text)
+        server.run("SELECT pg_terminate_backend(%s)", waiting(server))
+        waiting(server)  # again
+        (holder.commit if made else holder.rollback)()
+        equal(peer.answer()[0], code)
+        equal(server.run("SELECT version, data FROM pawl.look('r')")[0][0], version + 1)
+    equal(server.run("SELECT convert_from(data, 'UTF8') FROM pawl.look('r')"), [("ours",)])
+
+
+@test
+def a_guard_that_an_older_pawl_made_gets_ids_and_their_rights(server):
+    equal(Peer(server.url()).code("swap", "r", 0, "one"), "OK")
+    server.run("CREATE ROLE app LOGIN")
+    after(server.run, "DROP OWNED BY app; DROP ROLE app")
+    server.run("GRANT USAGE ON SCHEMA pawl TO app; GRANT EXECUTE ON FUNCTION pawl.guard_version(), pawl.look(text), "
+               "pawl.swap(text, bigint, bytea) TO app")
+    server.run("DROP FUNCTION pawl.swap_once(text, bigint, bytea, bigint); DROP FUNCTION pawl.guard_swap(text, bigint, bigint); "
+               "ALTER TABLE pawl.guard_mark DROP COLUMN swap")
+    equal(Peer(server.url(user="app")).code("swap", "r", 1, "two"), "DENIED")  # its functions are missing, and app is no owner
+    equal(Peer(server.url()).code("swap", "r", 1, "two"), "OK")  # the owner makes them
+    equal(Peer(server.url(user="app")).code("swap", "r", 2, "three"), "OK")
+
+
+@test
 def a_forget_that_is_cut_is_in_doubt(server):
     peer = Peer(server.url(), 30000)
     equal(peer.code("admit", "r", 1), "OK")

@@ -175,7 +175,8 @@ def a_version_that_was_pruned_does_not_begin_anew(server):
 def a_guard_from_before_versions_gets_them_at_the_first_use(server):
     prepared(server)
     server.run("SELECT pawl.put('r', 7, 'data'); DROP FUNCTION pawl.look(text), pawl.swap(text, bigint), "
-               "pawl.swap(text, bigint, bytea), pawl.guard_moved(text, bigint, bigint)")
+               "pawl.swap(text, bigint, bytea), pawl.guard_moved(text, bigint, bigint), "
+               "pawl.guard_swap(text, bigint, bigint), pawl.swap_once(text, bigint, bytea, bigint)")
     peer = Peer(server.url())
     equal(peer.code("admit", "r", 7), "OK")
     equal(server.run("SELECT to_regprocedure('pawl.look(text)') IS NULL"), [(True,)])
@@ -188,7 +189,8 @@ def a_guard_from_before_versions_gets_them_at_the_first_use(server):
 @test
 def where_nothing_may_be_made_it_says_what_to_run(server):
     prepared(server)
-    server.run("DROP FUNCTION pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea)")
+    server.run("DROP FUNCTION pawl.look(text), pawl.swap(text, bigint), pawl.swap(text, bigint, bytea), "
+               "pawl.swap_once(text, bigint, bytea, bigint)")
     peer = Peer(server.url("?create=no"))
     equal(peer.code("admit", "r", 7), "OK")
     answer = peer.ask("swap", "v", 0, "one")

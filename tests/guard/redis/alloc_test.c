@@ -100,8 +100,10 @@ static struct played play(uint64_t token)
                 note(&played, "look", looked == PAWL_NOT_FOUND ? PAWL_OK : looked);
                 free(found.bytes);
                 versioned.token = found.token + 1;
+                const struct guard_swap next = {.data = text, .size = strlen(text), .id = 1};
+
                 if (looked == PAWL_OK || looked == PAWL_NOT_FOUND)
-                        note(&played, "swap", redis_guard.swap(guard, &versioned, text, strlen(text)));
+                        note(&played, "swap", redis_guard.swap(guard, &versioned, &next));
                 note(&played, "admit another", redis_guard.admit(guard, &other));
                 note(&played, "forget", redis_guard.forget(guard, &other));
                 note(&played, "list", redis_guard.list(guard, "", no_entry, NULL, &why));

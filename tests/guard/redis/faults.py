@@ -121,7 +121,7 @@ def who_may_not_is_told_so():
 def a_user_with_the_documented_rights_is_enough():
     server = Server()
     server("ACL", "SETUSER", "worker", "on", ">secret", "~data:*", "~pawl:mark:data:*", "~pawl:floor:data:*",
-           "~pawl:line:data:*", *"+eval +evalsha +select +get +set +strlen +del +scan".split())
+           "~pawl:line:data:*", "~pawl:swap:data:*", *"+eval +evalsha +select +get +set +strlen +del +scan".split())
     guard = Guard("redis://worker:secret@127.0.0.1:%d" % server.port)
     equal(guard.put("r", 5, "x").code, OK)
     equal(guard.get("r", 6).data, b"x")

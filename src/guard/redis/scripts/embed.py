@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-OF_THE_GUARD = ("list", "prune", "line", "probe")  # of no use to others
+OF_THE_GUARD = ("list", "prune", "line", "probe", "swap_once")  # of no use to others
 ALONE = ("list", "line", "probe")  # they need nothing of fence.lua
 
 header, source, library, directory = map(pathlib.Path, sys.argv[1:5])

@@ -127,6 +127,11 @@ local function admit(keys, token)
         return before
 end
 
+-- The id of the swap that made a version goes with its mark. A user that may do no swaps may not see it, and need not.
+local function forget_swap(mark)
+        redis.pcall('DEL', 'pawl:swap:' .. string.sub(mark, 11))
+end
+
 -- A fourth key is the sender's line, see line.lua; the last argument is its word and the number of this request. What was sent
 -- before the line was taken anew comes too late, and is refused.
 local function is_late(keys, args)

@@ -11,6 +11,7 @@ local function pawl_forget(keys, args)
                 return refused
         end
         local count = redis.call('DEL', keys[2])
+        forget_swap(keys[2])
         if count > 0 then
                 leave_word(keys, request)
         end

@@ -19,6 +19,7 @@ local function pawl_prune(keys, args)
                 local mark = read_token(keys[i])
                 if mark and not is_older(floor, mark) then
                         count = count + redis.call('DEL', keys[i])
+                        forget_swap(keys[i])
                 end
         end
         return count
