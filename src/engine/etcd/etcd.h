@@ -6,6 +6,7 @@
  *   etcd_watch.c    watches on one stream, keep-alives on another
  *   etcd_key.c      how keys are written and read
  *   etcd_term.c     leases of the store, kept alive on one stream
+ *   etcd_proof.c    what proves that a lease was extended, and that it is there
  *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
  *   etcd_door.c     who enters a line first
  *   etcd_sweep.c    deletes, many at once
@@ -28,6 +29,7 @@
  *   PREFIX .pawl/base                                      how many times the store was restored: init --force
  *   PREFIX .pawl/delay/ NAME / <uid, 32 hex>               a marker (etcd_delay.c)
  *   PREFIX .pawl/mail/ <client, 16 hex> / <uid, 32 hex>    mail: broken, asked (etcd_news.c)
+ *   PREFIX .pawl/mail/ <client, 16 hex> / lease-<hex>      a sentinel: there as long as the lease (etcd_proof.c)
  *   PREFIX .pawl/past/ ...                                 past owners (etcd_past.c)
  *   PREFIX .pawl/value/ NAME                               bytes beside a lock (etcd_value.c) */
 #ifndef PAWL_ETCD_H
@@ -158,9 +160,10 @@ struct etcd_channel {
         size_t sent_count;
         int64_t heard_at; /* when a call was last answered, or the first of those under way was sent */
         int64_t ready_at;
-        bool ever;      /* it was ready once */
-        bool stalled;   /* the server cannot serve at the moment: again in a while */
-        bool unwatched; /* some watch is to be made again */
+        uint64_t raft_term; /* of the last linearizable read on this connection of which it was taken down */
+        bool ever;          /* it was ready once */
+        bool stalled;       /* the server cannot serve at the moment: again in a while */
+        bool unwatched;     /* some watch is to be made again */
 };
 
 int channel_init(struct etcd_channel *channel, struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
@@ -227,6 +230,8 @@ struct etcd_term {
         struct etcd *etcd;
         struct etcd_ask ask;   /* LeaseGrant; later LeaseRevoke */
         struct etcd_ask look;  /* LeaseTimeToLive: which keys are there? */
+        struct etcd_ask proof; /* a linearizable read: is the leader still the one that confirmed the keep-alive? */
+        struct etcd_ask sign;  /* puts the sentinel: a key that is there as long as the lease is */
         struct term_time time; /* length: without the slack */
         struct list parts;     /* claims, and those that wait for it to begin: etcd_part.termed */
         struct list users;     /* etcd_tenant: others that hang a key on it */
@@ -234,13 +239,16 @@ struct etcd_term {
         int64_t lease;         /* its id: ours to choose */
         int64_t seconds;       /* what is asked for, slack included */
         int64_t kept_at;       /* when the keep-alive that is under way was sent; 0: none */
+        uint64_t raft_term;    /* of the member that answered it: while proof is under way */
         int64_t looked_at;     /* when the look that is under way was sent */
         uint64_t stray[2];     /* the uid of a key on it that nobody knew, at the last look */
         int64_t idle_at;       /* since when nobody uses it */
         size_t count;          /* of parts and users */
         size_t wanted;         /* renewals that wait for the next keep-alive */
         enum term_state state;
-        bool own; /* of one detached claim: not shared, not kept alive */
+        bool own;      /* of one detached claim: not shared, not kept alive */
+        bool guarded;  /* its sentinel was put */
+        bool expected; /* ... before the proof under way was sent */
 };
 
 /* Somebody who keeps a key on a term (a mailbox, a marker), embedded. */
@@ -272,11 +280,23 @@ struct etcd_term *term_adopt(struct etcd *etcd, struct etcd_part *part, int64_t 
 void term_drop(struct etcd_term *term);
 /* Sends a keep-alive unless one is under way; claims that wait for it are told. */
 void term_keep(struct etcd_term *term);
-void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl);     /* told by the channel */
-void term_end(struct etcd_term *term, const struct pawl_why *why); /* the store has ended it */
+void term_kept(struct etcd *etcd, const Pb__LeaseKeepAliveResponse *reply); /* by the channel */
+void term_end(struct etcd_term *term, const struct pawl_why *why);          /* the store has ended it */
+void term_revoked(
+        struct etcd_term *term); /* its sentinel is gone: whatever was the cause, it is not to be used any more */
+/* NULL: none of ours that is alive. */
+struct etcd_term *term_find(const struct etcd *etcd, int64_t lease);
+/* The last keep-alive counts; or it does not: PAWL_OK: because the leader has changed, so another is sent. */
+void term_proven(struct etcd_term *term);
+void term_unproven(struct etcd_term *term, int code);
 void terms_up(struct etcd *etcd);
 void terms_down(struct etcd *etcd); /* what was under way on the stream is not answered any more */
 void terms_free(struct etcd *etcd);
+
+/* etcd_proof.c. raft_term: what the answer to the keep-alive reported; term_proven or term_unproven is told. */
+void proof_ask(struct etcd_term *term, uint64_t raft_term);
+void sentinel_put(struct etcd_term *term);
+size_t key_of_sentinel(const struct etcd *etcd, int64_t lease, char *key);
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 

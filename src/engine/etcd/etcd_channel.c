@@ -570,6 +570,7 @@ static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const
         } else {
                 take_base(etcd, reply, base);
                 etcd_saw(etcd, reply->header);
+                channel->raft_term = reply->header ? reply->header->raft_term : 0;
                 be_ready(channel);
         }
 }

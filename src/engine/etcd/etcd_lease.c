@@ -206,6 +206,29 @@ static void take_over(struct etcd_part *part, const Pb__KeyValue *kv, const stru
         history_adopted(part, record);
 }
 
+static void look_at(struct etcd_part *part, int64_t lease);
+
+/* What is left was told by the memory of a leader, which may have been replaced without knowing it. It counts if the cluster
+ * had the same leader before we asked and after it was told: as in etcd_proof.c. */
+static bool leader_changed(struct etcd_part *part, const Pb__RangeResponse *reply)
+{
+        struct etcd_channel *channel = &part->etcd->channel;
+        uint64_t raft_term = reply->header ? reply->header->raft_term : 0;
+
+        if (raft_term == (uint64_t)part->base_at)
+                return false;
+        channel->raft_term = raft_term;
+        return true;
+}
+
+static void look_again(struct etcd_part *part)
+{
+        int64_t lease = part->term->lease;
+
+        term_drop(part->term);
+        look_at(part, lease);
+}
+
 static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -216,6 +239,8 @@ static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const s
                 refuse(part, why->code, why->text);
         } else if (part->cancelled || !is_it(part, reply, &record)) {
                 refuse(part, PAWL_LOST, over);
+        } else if (leader_changed(part, reply)) {
+                look_again(part);
         } else {
                 take_over(part, reply->kvs[0], &record);
                 channel_ask(&part->etcd->channel, ask, &sign, etcd_now(part->etcd) + part->etcd->timeout);
@@ -231,9 +256,10 @@ static const struct etcd_method find = {
 
 static void write_look(struct etcd_ask *ask, struct grpc_out *out)
 {
-        const struct etcd_part *part = part_of_ask(ask);
+        struct etcd_part *part = part_of_ask(ask);
         Pb__LeaseTimeToLiveRequest look = PB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
 
+        part->base_at = (int64_t)part->etcd->channel.raft_term; /* until the key is found */
         look.id = (int64_t)part->order;
         grpc_write(out, &look.base);
 }
@@ -275,6 +301,12 @@ static const struct etcd_method look = {
         .answered = looked,
 };
 
+static void look_at(struct etcd_part *part, int64_t lease)
+{
+        part->order = (uint64_t)lease; /* until it has a term */
+        channel_ask(&part->etcd->channel, &part->ask, &look, etcd_now(part->etcd) + part->etcd->timeout);
+}
+
 static void adopt(struct engine *engine, struct claim *claim, const char *text)
 {
         struct etcd *etcd = etcd_of(engine);
@@ -290,8 +322,7 @@ static void adopt(struct engine *engine, struct claim *claim, const char *text)
         claim->uid[1] = lease.uid[1];
         claim_know(etcd, claim);
         part->state = PART_ADOPTING;
-        part->order = (uint64_t)lease.lease; /* until it has a term */
-        channel_ask(&etcd->channel, &part->ask, &look, etcd_now(etcd) + etcd->timeout);
+        look_at(part, lease.lease);
 }
 
 /* Puts it down: nobody here knows it any more, and the store keeps it. */

@@ -33,14 +33,25 @@ static struct etcd_term *find_kept(const struct etcd *etcd, int64_t lease)
         for (struct link *link = table_first(&etcd->leases, hash_of(lease)); link; link = link->next) {
                 struct etcd_term *term = container_of(link, struct etcd_term, link);
 
-                if (term->lease == lease && term->state == TERM_ALIVE && term->kept_at &&
+                if (term->lease == lease && term->state == TERM_ALIVE && term->kept_at && !ask_busy(&term->proof) &&
                     (!first || term->kept_at < first->kept_at))
                         first = term;
         }
         return first;
 }
 
-/* Whole seconds; the store ends a lease a little earlier than we count, if its leader has changed: see NOTES.md. */
+struct etcd_term *term_find(const struct etcd *etcd, int64_t lease)
+{
+        for (struct link *link = table_first(&etcd->leases, hash_of(lease)); link; link = link->next) {
+                struct etcd_term *term = container_of(link, struct etcd_term, link);
+
+                if (term->lease == lease && term->state == TERM_ALIVE)
+                        return term;
+        }
+        return NULL;
+}
+
+/* Whole seconds: the store counts no fractions. */
 static int64_t seconds_for(const struct etcd *etcd, int64_t ttl)
 {
         return (ttl + etcd->slack + SECOND - 1) / SECOND;
@@ -232,23 +243,38 @@ static void look(struct etcd_term *term)
         channel_ask(&term->etcd->channel, &term->look, &look_method, etcd_now(term->etcd) + term->etcd->timeout);
 }
 
-void term_kept(struct etcd *etcd, int64_t lease, int64_t ttl)
+/* The member took down its raft_term before it asked the leader: see etcd_proof.c. */
+void term_kept(struct etcd *etcd, const Pb__LeaseKeepAliveResponse *reply)
 {
-        struct etcd_term *term = find_kept(etcd, lease);
+        struct etcd_term *term = find_kept(etcd, reply->id);
         struct pawl_why why;
 
         if (!term)
                 return;
-        if (ttl <= 0) {
+        if (reply->ttl <= 0) {
                 why_set(&why, PAWL_LOST, "the lease has ended");
                 term_end(term, &why);
                 return;
         }
+        set_timer(term, etcd_now(etcd) + answer_within(term));
+        proof_ask(term, reply->header ? reply->header->raft_term : 0);
+}
+
+void term_proven(struct etcd_term *term)
+{
         term->time.extended_at = term->kept_at;
         term->kept_at = 0;
         set_timer(term, term->time.extended_at + keep_every(term));
         look(term);
         tell_renewed(term, PAWL_OK);
+}
+
+void term_unproven(struct etcd_term *term, int code)
+{
+        term->kept_at = 0;
+        set_timer(term, etcd_now(term->etcd) + (code == PAWL_OK ? LEAST_PAUSE : keep_every(term) / 4));
+        if (code != PAWL_OK)
+                tell_renewed(term, code);
 }
 
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
@@ -269,6 +295,8 @@ static void free_term(struct etcd_term *term)
 {
         channel_forget(&term->etcd->channel, &term->ask);
         channel_forget(&term->etcd->channel, &term->look);
+        channel_forget(&term->etcd->channel, &term->proof);
+        channel_forget(&term->etcd->channel, &term->sign);
         loop_unset(loop_of(term), &term->timer);
         table_remove(&term->etcd->leases, &term->link);
         list_remove(&term->listed);
@@ -300,6 +328,16 @@ static void end_all(struct etcd_term *term, const struct pawl_why *why, bool was
 void term_end(struct etcd_term *term, const struct pawl_why *why)
 {
         end_all(term, why, true);
+}
+
+/* If somebody deleted the sentinel alone the lease goes the same way: others wait for what hangs on it. */
+void term_revoked(struct etcd_term *term)
+{
+        struct pawl_why why;
+
+        why_set(&why, PAWL_LOST, "the lease was revoked");
+        ghost_of_lease(term->etcd, term->lease);
+        term_end(term, &why);
 }
 
 static void revoke(struct etcd_term *term);
@@ -422,6 +460,7 @@ static void due(struct timer *timer)
         if (term->count == 0 && now - term->idle_at >= IDLE_FOR) {
                 revoke(term);
         } else if (term->kept_at) { /* and not answered */
+                channel_forget(&term->etcd->channel, &term->proof);
                 term->kept_at = 0;
                 set_timer(term, now + keep_every(term) / 4);
                 channel_suspect(&term->etcd->channel);
@@ -448,6 +487,8 @@ static struct etcd_term *term_new(struct etcd *etcd, int64_t ttl, bool own)
         list_init(&term->listed);
         ask_init(&term->ask);
         ask_init(&term->look);
+        ask_init(&term->proof);
+        ask_init(&term->sign);
         term->ask.patient = true;
         term->timer.fire = due;
         if (loop_set(loop_of(term), &term->timer, NEVER) != 0) {
@@ -618,6 +659,7 @@ static void down(struct etcd_term *term)
 {
         if (term->state != TERM_ALIVE)
                 return;
+        channel_forget(&term->etcd->channel, &term->proof);
         term->kept_at = 0;
         set_timer(term, etcd_now(term->etcd) + keep_every(term) / 4);
         tell_renewed(term, PAWL_UNREACHABLE);

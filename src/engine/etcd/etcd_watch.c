@@ -235,7 +235,7 @@ static void heard_keep(struct grpc_stream *stream, const uint8_t *bytes, size_t 
                 grpc_unpack(&channel->grpc, &pb__lease_keep_alive_response__descriptor, bytes, size);
 
         if (told)
-                term_kept(channel->etcd, told->id, told->ttl);
+                term_kept(channel->etcd, told);
         else
                 grpc_fail(&channel->grpc, PAWL_UNREACHABLE, "an answer that cannot be read");
 }
