@@ -117,8 +117,8 @@ struct engine_inspect {
         void (*forget)(struct engine *, struct inquiry *);
 };
 
-/* Optional: a few bytes beside each lock (PAWL_CAN_KEEP). An engine that has it has inspect as well: what is not answered in
- * time is forgotten there, as any inquiry. */
+/* Optional: a few bytes beside each lock (PAWL_CAN_KEEP). An engine that has it has inspect as well: what is not
+ * answered in time is forgotten there, as any inquiry. */
 struct engine_values {
         /* Keeps inquiry->data under the claim's name if, and only if, the claim is held in the store at that moment;
          * check and write are one step there. PAWL_OK. PAWL_LOST: it is not, and nothing was changed. PAWL_IN_DOUBT:
@@ -143,19 +143,20 @@ struct vote {
         uint64_t number;
         void (*answered)(struct vote *); /* exactly once, in a later turn */
         /* The answer. PAWL_OK. PAWL_BUSY: another has the lock (grant). PAWL_LOST: another has it, or T is too low.
-         * PAWL_NOT_FOUND: nobody has it. PAWL_IN_DOUBT: the member cannot be trusted, member->why says why. Anything else:
-         * it could not be asked, or did not answer in time. */
+         * PAWL_NOT_FOUND: nobody has it. PAWL_IN_DOUBT: the member cannot be trusted, member->why says why. Anything
+         * else: it could not be asked, or did not answer in time. */
         int code;
         uint64_t granted;     /* the number it has there (grant) */
         uint64_t holder;      /* who has it (busy): the same for the same attempt; 0: not one of us */
         int64_t left;         /* of the other's lease and lock-delay (busy), or of ours (adopt); ns */
         int64_t delay;        /* the lock-delay of ours (adopt); ns */
         uint64_t incarnation; /* of the member, when it was asked */
+        uint64_t tag;         /* of its roster, then */
         int64_t sent_at;
         _Alignas(16) char part[96]; /* the member's own */
 };
-/* What is known of a member. The data are whole since a time that a marker among them says; a member that was restarted or
- * emptied has none, or an old one, and from its first sight on says since when. */
+/* What is known of a member. The data are whole since a time that a marker among them says; a member that was restarted
+ * or emptied has none, or an old one, and from its first sight on says since when. */
 struct member {
         bool decided; /* what follows was found out, if only that it cannot be reached */
         bool reachable;
@@ -164,6 +165,11 @@ struct member {
         bool durable;         /* every write is on disk before it is confirmed, and was when it was marked */
         uint64_t incarnation; /* of the server's run, this connection and its data; 0: never reached */
         uint64_t run;         /* the server's run: the same for the same server */
+        const char *roster;   /* "ID SET ENTRY..." as it has it, "" if it has none; valid until the next change */
+        char id[17];          /* its own id in the roster, or the one it will have */
+        uint64_t tag;         /* the digest of the roster that votes are sent with */
+        uint64_t confirmed;   /* the one it was last seen to have */
+        bool enrolling;       /* a roster is being written */
         uint64_t floor;       /* no number below or equal is ever given again */
         int64_t longest;      /* ttl + delay that was ever granted there, ns */
         int64_t asked_at;     /* loop time before this was asked for */
@@ -190,9 +196,13 @@ struct engine_member {
         void (*announce)(struct engine *, const struct claim *, bool on);
         /* Those who were announced for inquiry->name, by all clients. */
         void (*waiters)(struct engine *, struct inquiry *);
-        /* Makes it trusted: no number at or below floor is given again. Does nothing if its state is not the one that was
-         * told last. again: also if it is trusted already. changed is told. */
-        void (*mark)(struct engine *, uint64_t floor, int64_t longest, bool again);
+        /* Makes it trusted: no number at or below floor is given again. Does nothing if its state is not the one that
+         * was told last. tag: the digest of its roster. again: also if it is trusted already. changed is told. */
+        void (*mark)(struct engine *, uint64_t floor, int64_t longest, uint64_t tag, bool again);
+        /* Writes the roster, "ID SET ENTRY...", and its digest; votes sent from now on carry that. Does nothing if the
+         * roster is not the one that was told last. With another ID than before it is not trusted any more. changed is
+         * told. */
+        void (*enrol)(struct engine *, const char *roster, uint64_t tag);
 };
 
 /* Optional: leases that outlive the process, as words. */

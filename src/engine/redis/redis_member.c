@@ -10,6 +10,7 @@
 #include "redis.h"
 
 #define LOOK_RETRY (500 * MS)
+enum { MARKER_TAG = 73, MARKER_LENGTH = 89 };  /* "RUN FLOOR LONGEST FLAG TAG" has fixed places */
 #define NUMBER_LEAST INT64_C(1000000000000000) /* the scripts want 16 digits: us since 1970 have them from 2001 on */
 
 /* A name that is listened for, or a claim that is announced: a channel that is subscribed to. */
@@ -23,7 +24,7 @@ struct channel {
 struct redis_member {
         struct redis *redis;
         struct member *member;
-        struct ask config, look, mark;
+        struct ask config, look, mark, enrol;
         struct timer retry;    /* look again: it could not tell */
         struct list listens;   /* struct channel */
         struct list announced; /* struct channel */
@@ -32,13 +33,18 @@ struct redis_member {
         bool looking, look_again, marking;
         uint64_t floor; /* to be marked with */
         int64_t longest;
+        uint64_t mark_tag;
         bool again;
-        char durable;      /* d: every write is on disk before it is confirmed; n: not; ?: nobody may know */
-        char run[41];      /* of the connection; "" if it is not known yet */
-        char seen[160];    /* the marker as it was told */
+        char durable;     /* d: every write is on disk before it is confirmed; n: not; ?: nobody may know */
+        char run[41];     /* of the connection; "" if it is not known yet */
+        char seen[160];   /* the marker as it was told */
+        char *roster;     /* as it was told; NULL: none */
+        char *new_roster; /* to be written; NULL: none is */
+        uint64_t new_tag;
         int64_t known;     /* the longest lease in it, ms, as far as we know */
         char flag;         /* the flag in it */
         char *key;         /* pawl:member:P */
+        char *roster_key;  /* pawl:roster:P */
         char *free_prefix; /* pawl:free:P */
         char *wait_prefix; /* pawl:wait:P */
 };
@@ -91,6 +97,23 @@ static void not_trusted(struct redis_member *own)
                 own->redis->where);
 }
 
+/* The roster, and the tag that stands behind everything else in the marker of a server that is trusted. */
+static void learn_roster(struct redis_member *own, const redisReply *const *told)
+{
+        struct member *member = own->member;
+        const char *tag = strlen(own->seen) == MARKER_LENGTH ? own->seen + MARKER_TAG : "";
+
+        if (!own->roster || strcmp(own->roster, told[8]->str) != 0) {
+                free(own->roster);
+                own->roster = strdup(told[8]->str); /* without memory it is a server without one */
+        }
+        member->roster = own->roster ? own->roster : "";
+        snprintf(member->id, sizeof(member->id), "%.16s", told[9]->str);
+        member->confirmed = told[1]->integer == 1 ? strtoull(tag, NULL, 16) : 0;
+        if (!member->enrolling)
+                member->tag = member->confirmed;
+}
+
 static void learn(struct redis_member *own, const redisReply *const *told)
 {
         struct member *member = own->member;
@@ -99,6 +122,7 @@ static void learn(struct redis_member *own, const redisReply *const *told)
         snprintf(own->seen, sizeof(own->seen), "%s", told[7]->str);
         own->known = told[3]->integer;
         own->flag = told[4]->str[0];
+        learn_roster(own, told);
         member->decided = true;
         member->reachable = true;
         member->run = table_hash(own->run, strlen(own->run));
@@ -118,7 +142,8 @@ static void learn(struct redis_member *own, const redisReply *const *told)
 static bool makes_sense(const redisReply *reply)
 {
         static const int types[] = {REDIS_REPLY_STRING, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
-                                    REDIS_REPLY_STRING, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING};
+                                    REDIS_REPLY_STRING, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,
+                                    REDIS_REPLY_STRING, REDIS_REPLY_STRING};
 
         if (reply->type != REDIS_REPLY_ARRAY || reply->elements != sizeof(types) / sizeof(*types))
                 return false;
@@ -156,9 +181,16 @@ static int write_look(struct ask *ask, struct wire *wire)
 {
         struct redis_member *own = container_of(ask, struct redis_member, look);
 
-        write_script(wire, ask, SCRIPT_MEMBER_LOOK, 1, 2);
+        char id[17];
+        uint64_t random;
+
+        loop_random(own->redis->engine.host->loop, &random, sizeof(random));
+        snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
+        write_script(wire, ask, SCRIPT_MEMBER_LOOK, 2, 4);
         write_text(wire, own->key);
+        write_text(wire, own->roster_key);
         write_bytes(wire, &own->durable, 1);
+        write_text(wire, id);
         return write_end(wire);
 }
 
@@ -219,6 +251,7 @@ void member_up(struct redis *redis)
 
         own->run[0] = '\0';
         own->member->incarnation++;
+        own->member->enrolling = false;
         own->looking = own->look_again = own->marking = false;
         own->config = (struct ask){.write = write_config, .answered = config_answered};
         (void)!wire_ask(&redis->commands, &own->config); /* it is ready: no memory is all that can be wrong */
@@ -230,7 +263,7 @@ void member_down(struct redis *redis, const struct pawl_why *why)
         struct member *member = own->member;
 
         own->run[0] = '\0';
-        own->looking = own->look_again = own->marking = false;
+        own->looking = own->look_again = own->marking = member->enrolling = false;
         member->decided = true;
         member->reachable = false;
         member->trusted = false;
@@ -266,15 +299,35 @@ static void write_vote_record(struct wire *wire, const struct vote *vote)
         write_record(wire, &part, "");
 }
 
-/* What stands behind the floor in a marker: " LONGEST FLAG", 12 digits. */
-static void write_rest(struct wire *wire, int64_t longest, char flag)
+enum { REST_LENGTH = 32, REST_FLAG = 14, REST_TAG = 16 };
+
+static void put_tag(char text[16], uint64_t tag)
 {
-        char rest[] = " 000000000000 n";
+        for (int i = 15; i >= 0; i--, tag >>= 4)
+                text[i] = "0123456789abcdef"[tag & 15];
+}
+
+/* What stands behind the floor in a marker: " LONGEST FLAG TAG", 12 digits and 16. */
+static void write_rest(struct wire *wire, int64_t longest, char flag, uint64_t tag)
+{
+        char rest[REST_LENGTH + 1] = " 000000000000 n                 ";
 
         for (int i = 12; i > 0 && longest; i--, longest /= 10)
                 rest[i] = (char)('0' + longest % 10);
-        rest[14] = flag;
-        write_bytes(wire, rest, 15);
+        rest[REST_FLAG] = flag;
+        put_tag(rest + REST_TAG, tag);
+        write_bytes(wire, rest, REST_LENGTH);
+}
+
+/* What a server must have in its marker for a vote of it to count. */
+static void write_run_and_tag(struct wire *wire, uint64_t tag)
+{
+        const struct redis_member *own = wire->redis->member;
+        char text[40 + 16];
+
+        memcpy(text, own->run, 40);
+        put_tag(text + 40, tag);
+        write_bytes(wire, text, sizeof(text));
 }
 
 static int write_grant(struct ask *ask, struct wire *wire)
@@ -291,7 +344,7 @@ static int write_grant(struct ask *ask, struct wire *wire)
         write_number(wire, length);
         write_number(wire, number);
         write_number(wire, number / 1000);
-        write_rest(wire, length > own->known ? length : own->known, own->flag);
+        write_rest(wire, length > own->known ? length : own->known, own->flag, vote->tag);
         return write_end(wire);
 }
 
@@ -301,7 +354,7 @@ static int write_accept(struct ask *ask, struct wire *wire)
 
         write_script(wire, ask, SCRIPT_MEMBER_ACCEPT, 2, 5);
         write_lock_and_marker(wire, vote);
-        write_text(wire, wire->redis->member->run);
+        write_run_and_tag(wire, vote->tag);
         write_uid(wire, vote->claim->uid);
         write_number(wire, (int64_t)vote->number);
         return write_end(wire);
@@ -328,7 +381,7 @@ static int write_adopt(struct ask *ask, struct wire *wire)
 
         write_script(wire, ask, SCRIPT_MEMBER_ADOPT, 2, 4);
         write_lock_and_marker(wire, vote);
-        write_text(wire, wire->redis->member->run);
+        write_run_and_tag(wire, vote->tag);
         write_vote_record(wire, vote);
         return write_end(wire);
 }
@@ -355,16 +408,16 @@ static void read_busy(struct vote *vote, const redisReply *reply)
         vote->left = is_integer(left) && left->integer > 0 ? left->integer * MS : 3600 * SECOND; /* it has no end */
 }
 
-/* { number, " LONGEST FLAG" }: a vote for us, and something to remember for the next one. */
+/* { number, " LONGEST FLAG TAG" }: a vote for us, and something to remember for the next one. */
 static void read_changed(struct redis_member *own, struct vote *vote, const redisReply *reply)
 {
         const redisReply *rest = reply->element[1];
 
         vote->code = PAWL_OK;
         vote->granted = (uint64_t)reply->element[0]->integer;
-        if (rest->type == REDIS_REPLY_STRING && rest->len == 15) {
+        if (rest->type == REDIS_REPLY_STRING && rest->len == REST_LENGTH) {
                 own->known = strtoll(rest->str, NULL, 10);
-                own->flag = rest->str[14];
+                own->flag = rest->str[REST_FLAG];
         }
 }
 
@@ -408,6 +461,7 @@ static void distrust(struct redis_member *own)
                 return;
         own->member->marked = false;
         not_trusted(own);
+        own->member->decided = false; /* it may only have another roster, or be as new: the look says which */
         send_look(own);
         tell(own);
 }
@@ -448,6 +502,7 @@ static int member_vote(struct engine *engine, struct vote *vote)
         if (!own->run[0])
                 return PAWL_UNREACHABLE;
         vote->incarnation = own->member->incarnation;
+        vote->tag = own->member->tag;
         *request = (struct request){
                 .ask = {.write = writers[vote->kind], .answered = vote_answered}, .vote = vote, .own = own};
         return wire_ask(&redis->commands, &request->ask);
@@ -460,6 +515,7 @@ struct batch {
         struct list listed;
         struct redis_member *own;
         uint64_t incarnation;
+        uint64_t tag;
         size_t count;
         struct vote *votes[];
 };
@@ -472,7 +528,7 @@ static int write_batch(struct ask *ask, struct wire *wire)
         write_text(wire, batch->own->key);
         for (size_t i = 0; i < batch->count; i++)
                 write_key(wire, wire->redis->prefix, batch->votes[i]->claim->name, batch->votes[i]->claim->name_length);
-        write_text(wire, batch->own->run);
+        write_run_and_tag(wire, batch->tag);
         for (size_t i = 0; i < batch->count; i++) {
                 const struct claim *claim = batch->votes[i]->claim;
 
@@ -525,6 +581,7 @@ static void renew_some(struct redis *redis, struct vote *const *votes, size_t n)
                 batch->ask = (struct ask){.write = write_batch, .answered = batch_answered};
                 batch->own = own;
                 batch->incarnation = own->member->incarnation;
+                batch->tag = own->member->tag;
                 batch->count = n;
                 memcpy(batch->votes, votes, n * sizeof(batch->votes[0]));
                 list_append(&own->batches, &batch->listed);
@@ -870,14 +927,20 @@ static int write_mark(struct ask *ask, struct wire *wire)
         struct redis_member *own = container_of(ask, struct redis_member, mark);
         char flag = own->durable == 'd' ? 'd' : 'n';
 
-        write_script(wire, ask, SCRIPT_MEMBER_MARK, 1, 7);
+        char tag[16];
+
+        put_tag(tag, own->mark_tag);
+        write_script(wire, ask, SCRIPT_MEMBER_MARK, 2, 10);
         write_text(wire, own->key);
+        write_text(wire, own->roster_key);
         write_text(wire, own->seen);
         write_text(wire, own->run);
         write_number(wire, (int64_t)own->floor);
         write_number(wire, own->longest / MS);
         write_bytes(wire, &flag, 1);
         write_text(wire, own->again ? "1" : "0");
+        write_text(wire, own->roster ? own->roster : "");
+        write_bytes(wire, tag, sizeof(tag));
         return write_end(wire);
 }
 
@@ -891,7 +954,7 @@ static void mark_answered(struct ask *ask, const redisReply *reply, const struct
                 send_look(own);
 }
 
-static void member_mark(struct engine *engine, uint64_t floor, int64_t longest, bool again)
+static void member_mark(struct engine *engine, uint64_t floor, int64_t longest, uint64_t tag, bool again)
 {
         struct redis_member *own = redis_of(engine)->member;
 
@@ -899,9 +962,56 @@ static void member_mark(struct engine *engine, uint64_t floor, int64_t longest, 
                 return;
         own->floor = floor;
         own->longest = longest;
+        own->mark_tag = tag;
         own->again = again;
         own->mark = (struct ask){.write = write_mark, .answered = mark_answered};
         own->marking = wire_ask(&own->redis->commands, &own->mark) == PAWL_OK;
+}
+
+/* ---- which servers have a vote ----------------------------------------------------------------------------------- */
+
+static int write_enrol(struct ask *ask, struct wire *wire)
+{
+        const struct redis_member *own = container_of(ask, struct redis_member, enrol);
+        char tag[16];
+
+        put_tag(tag, own->new_tag);
+        write_script(wire, ask, SCRIPT_MEMBER_ENROL, 2, 6);
+        write_text(wire, own->key);
+        write_text(wire, own->roster_key);
+        write_text(wire, own->roster ? own->roster : "");
+        write_text(wire, own->new_roster);
+        write_bytes(wire, tag, sizeof(tag));
+        write_text(wire, own->run);
+        return write_end(wire);
+}
+
+static void enrol_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        struct redis_member *own = container_of(ask, struct redis_member, enrol);
+
+        (void)why;
+        own->member->enrolling = false;
+        if (reply && own->redis->commands.ready)
+                send_look(own);
+}
+
+/* Requests are executed in their order, so votes sent from now on find the new roster; where it was not written, because
+ * it was not as we saw it, they are refused. */
+static void member_enrol(struct engine *engine, const char *roster, uint64_t tag)
+{
+        struct redis_member *own = redis_of(engine)->member;
+        char *copy = own->member->enrolling || !own->run[0] ? NULL : strdup(roster);
+
+        if (!copy)
+                return;
+        free(own->new_roster);
+        own->new_roster = copy;
+        own->new_tag = tag;
+        own->enrol = (struct ask){.write = write_enrol, .answered = enrol_answered};
+        own->member->enrolling = wire_ask(&own->redis->commands, &own->enrol) == PAWL_OK;
+        if (own->member->enrolling)
+                own->member->tag = tag;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
@@ -934,7 +1044,9 @@ static int member_join(struct engine *engine, struct member *member)
         list_init(&own->announced);
         list_init(&own->batches);
         list_init(&own->questions);
+        member->roster = "";
         if (join_texts(&own->key, "pawl:member:", redis->prefix) != PAWL_OK ||
+            join_texts(&own->roster_key, "pawl:roster:", redis->prefix) != PAWL_OK ||
             join_texts(&own->free_prefix, "pawl:free:", redis->prefix) != PAWL_OK ||
             join_texts(&own->wait_prefix, "pawl:wait:", redis->prefix) != PAWL_OK ||
             loop_set(engine->host->loop, &own->retry, NEVER) != 0)
@@ -967,6 +1079,9 @@ void member_free(struct redis *redis)
         free_all(&own->batches, offsetof(struct batch, listed));
         free_all(&own->questions, offsetof(struct wait_question, listed));
         free(own->key);
+        free(own->roster_key);
+        free(own->roster);
+        free(own->new_roster);
         free(own->free_prefix);
         free(own->wait_prefix);
         free(own);
@@ -982,4 +1097,5 @@ const struct engine_member redis_member = {
         .announce = member_announce,
         .waiters = member_waiters,
         .mark = member_mark,
+        .enrol = member_enrol,
 };

@@ -4,7 +4,8 @@
  *
  *   redlock_open.c     the URL, the nodes, the ops table
  *   redlock_round.c    one question to all nodes, counted as the answers come; what is unconfirmed is asked again
- *   redlock_trust.c    which nodes may vote; marking new ones, mending those that forgot
+ *   redlock_roster.c   which servers have a vote: the list that all clients go by, as text and as a value
+ *   redlock_trust.c    which nodes may vote; marking new ones, mending those that forgot, replacing one by another
  *   redlock_place.c    the claims of this client on one name: one tries, the others stand in line behind it
  *   redlock_claim.c    the life of a claim
  *   redlock_renew.c    renewal in batches, and nodes that lost a lock whose majority stands
@@ -42,20 +43,59 @@ static inline uint32_t how_many(nodes_t nodes)
         return (uint32_t)__builtin_popcount(nodes);
 }
 
+/* ---- rosters ----------------------------------------------------------------------------------------------------- */
+
+enum { ID_LENGTH = 16, WHERE_MAX = 80, ROSTER_TEXT_MAX = 34 + NODES_MOST * (9 + 17 + WHERE_MAX + 1) };
+
+/* One seat: the server that votes in it. A server that takes the seat of another, or its own again after it forgot its
+ * data, does so under a new id and a greater turn. */
+struct seat {
+        uint32_t turn;
+        char id[ID_LENGTH + 1];
+        char where[WHERE_MAX + 1]; /* host:port, as the client that seated it called it */
+};
+
+/* The servers that keep the locks of a namespace. Every server has it among its data, and votes only for requests that
+ * were made with the same. Of two rosters of one set everybody takes, seat by seat, the greater: no order of events makes
+ * two clients disagree for good. docs/decisions/0165 tells why this is enough. */
+struct roster {
+        uint32_t count; /* 0: none is known */
+        char set[ID_LENGTH + 1];
+        struct seat seats[NODES_MOST];
+};
+
+/* "ID SET TURN-ID-WHERE...": the first is the server's own id. False: it is not one. */
+bool roster_read(struct roster *roster, char own[ID_LENGTH + 1], const char *text);
+void roster_write(const struct roster *roster, const char *own, char text[ROSTER_TEXT_MAX]);
+uint64_t roster_tag(const struct roster *roster); /* never 0 */
+void roster_join(struct roster *roster, const struct roster *other);
+int roster_seat(const struct roster *roster, const char *id); /* -1: it has none */
+void roster_sit(struct seat *seat, uint32_t turn, const char *id, const char *where);
+bool roster_is_at(const struct seat *seat, const char *where);
+/* The first roster of new servers: the same whatever their order. */
+void roster_first(struct roster *roster);
+/* host:port, host:port, ... for messages. */
+void roster_list(const struct roster *roster, char *text, size_t size);
+
 struct node {
         struct member member; /* first */
         struct redlock *redlock;
         struct engine *engine;
         struct url *url;
         nodes_t bit;
-        bool votes;        /* when it was last looked at */
-        uint32_t behind;   /* votes that it has not answered */
-        int64_t heard_at;  /* when it last answered one, or had none to answer */
-        uint32_t doubts;   /* how often in a row it was found not to be trusted */
-        int64_t over_at;   /* since when its quarantine is known to be over; 0: it is not */
-        uint64_t over_of;  /* in this incarnation */
-        int64_t looked_at; /* when the others were last asked for its floor */
-        char name[272];    /* host:port, for sentences */
+        bool votes;    /* when it was last looked at */
+        bool replaces; /* an operator wants it in a seat of the roster */
+        int seat;      /* in the roster; -1: none */
+        int home;      /* the seat in which it voted; -1: none, as far as we know */
+        char home_id[ID_LENGTH + 1];
+        char new_id[ID_LENGTH + 1]; /* in a set that is being made */
+        uint32_t behind;            /* votes that it has not answered */
+        int64_t heard_at;           /* when it last answered one, or had none to answer */
+        uint32_t doubts;            /* how often in a row it was found not to be trusted */
+        int64_t over_at;            /* since when its quarantine is known to be over; 0: it is not */
+        uint64_t over_of;           /* in this incarnation */
+        int64_t looked_at;          /* when the others were last asked for its floor */
+        char name[272];             /* host:port, for sentences */
 };
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
@@ -134,6 +174,7 @@ struct part {
         int64_t asked_at; /* since when it is without an answer */
         int64_t sent_at;  /* of the attempt */
         int64_t left;     /* of who stands in the way */
+        uint64_t tag;     /* of the roster of the attempt */
         nodes_t exact;    /* nodes where it has the number that became the token */
         nodes_t on;       /* nodes that hold it, as far as is known */
         nodes_t reached;  /* nodes that may hold it */
@@ -231,8 +272,11 @@ const struct node *trust_twin(const struct node *node);
 bool trust_hopeless(const struct redlock *redlock);
 /* PAWL_NO_QUORUM or PAWL_CORRUPT, and a sentence that names each node that is missing. */
 int trust_why(const struct redlock *redlock, struct pawl_why *why);
-/* Marks all nodes, with a floor above everything that is known; again: also those that need it not. */
-void trust_init(struct redlock *redlock, bool again);
+/* Prepares the nodes again, as an operator wants it. PAWL_OK: it is under way, and trust_init_done says when it is done. */
+int trust_init(struct redlock *redlock, bool force, struct pawl_why *why);
+bool trust_init_done(struct redlock *redlock);
+/* Is it reachable, but none of the servers that keep these locks? Says why. */
+bool trust_stranger(const struct node *node, char *text, size_t size);
 
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
@@ -244,6 +288,10 @@ struct redlock {
         uint32_t quorum;
         nodes_t all;
         int64_t timeout;
+        struct roster roster; /* as far as we know */
+        uint64_t tag;         /* of it */
+        bool founding;        /* an operator makes a new set of servers */
+        bool founding_waits;  /* until the leases of the former one are over */
         bool init_manual;
         bool even;
         bool tls;

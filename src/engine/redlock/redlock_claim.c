@@ -309,6 +309,7 @@ void claim_try(struct part *part)
         place->trying = part;
         loop_random(redlock->engine.host->loop, part->uid, sizeof(part->uid));
         part->sent_at = redlock_now(redlock);
+        part->tag = redlock->tag;
         round = begin_round(part, grant_told);
         if (!round || round_limit(round, part->sent_at + attempt_limit(part)) != PAWL_OK) {
                 claim_refuse(part, PAWL_NO_MEMORY, NULL);
@@ -330,7 +331,7 @@ static void accept(struct part *part, struct round *asked)
         part->state = ACCEPTING;
         part->on = asked->ok | asked->out;
         round_leave(asked);
-        round = begin_round(part, accept_told);
+        round = part->tag == part->redlock->tag ? begin_round(part, accept_told) : NULL; /* votes of one roster only */
         if (!round || round_limit(round, part->sent_at + attempt_limit(part)) != PAWL_OK) {
                 fail(part, round);
                 return;

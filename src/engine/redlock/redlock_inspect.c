@@ -231,12 +231,17 @@ static void examine_node(struct survey *survey, const struct node *node)
 {
         const struct member *member = &node->member;
         const struct node *twin = trust_twin(node);
-        char text[600];
+        char text[1000];
 
         if (twin) {
                 snprintf(text, sizeof(text), "it is the same server as %s and would have two votes", twin->name);
                 find_out(survey, PAWL_DANGER, node->name, text,
                          "name another server in the URL, or leave this one out");
+        } else if (trust_stranger(node, text, sizeof(text))) {
+                find_out(survey, member->trusted ? PAWL_DANGER : PAWL_WARNING, node->name, text,
+                         "name the same servers in the URL of every client; if it is to replace one of the others: "
+                         "pawl -e URL "
+                         "init --yes, with the new list");
         } else if (!member->reachable) {
                 find_out(survey, PAWL_WARNING, node->name, member->why.text, "start it, or mend the way to it");
         } else if (!member->trusted && !member->marked) {
@@ -443,7 +448,7 @@ static void init_step(struct survey *survey)
         struct pawl_why why;
 
         if (survey->marked) {
-                if (trust_voters(redlock) != reachable)
+                if (!trust_init_done(redlock))
                         return;
                 answer(survey, PAWL_OK, NULL);
         } else if (how_many(reachable) < (survey->asker->force ? redlock->quorum : redlock->count)) {
@@ -455,9 +460,12 @@ static void init_step(struct survey *survey)
                        "is "
                        "held on nodes that forgot it can be given to another; --yes does it");
         } else {
-                survey->marked = true;
-                trust_init(redlock, true);
-                return;
+                int code = trust_init(redlock, survey->asker->force, &why);
+
+                survey->marked = code == PAWL_OK;
+                if (survey->marked)
+                        return;
+                answer(survey, code, why.text);
         }
         survey_free(survey);
 }

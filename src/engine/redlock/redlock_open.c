@@ -144,6 +144,7 @@ static int open_node(struct redlock *redlock, const struct url *url, uint32_t in
         redlock->count = index + 1;
         node->redlock = redlock;
         node->bit = (nodes_t)1 << index;
+        node->seat = node->home = -1;
         node->member.changed = trust_changed;
         node->member.freed = places_freed;
         node->member.news = on_news;

@@ -1,9 +1,9 @@
 -- member_adopt.lua: takes up a lease that outlived its process, if the lock is uid's.
--- KEYS: the lock, the namespace's marker. ARGV: run; the record, as it would be for a lock of its own.
--- Returns { ms that its lease still stands, its lock-delay in ms }; or 0: it does not; or -1: not trusted; or -2: somebody else
--- has it. May be sent again.
+-- KEYS: the lock, the namespace's marker. ARGV: run and tag; the record, as it would be for a lock of its own.
+-- Returns { ms that its lease still stands, its lock-delay in ms }; or 0: it does not; or -1: not trusted; or -2:
+-- somebody else has it. May be sent again.
 local marker = redis.call('GET', KEYS[2])
-if not marker or string.sub(marker, 1, 40) ~= ARGV[1] then
+if not marker or string.sub(marker, 1, 40) .. string.sub(marker, 74) ~= ARGV[1] then
         return -1
 end
 local value = redis.call('GET', KEYS[1])

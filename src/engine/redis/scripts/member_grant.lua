@@ -1,6 +1,6 @@
 -- member_grant.lua: one vote for an attempt to take a lock.
 -- KEYS: the lock, the namespace's marker. ARGV: run; the record; ttl + delay in ms; the hint, 16 digits; now in unix ms;
--- what is expected of the marker behind its floor, with a longest lease of at least ours.
+-- what is expected of the marker behind its floor, with a longest lease of at least ours: " LONGEST FLAG TAG".
 -- Returns the number it has here; or { number, what is behind the floor } where that was not as expected; or -1: not
 -- trusted; or { uid of the other and a blank, ms left }. May be sent again: a holder gets its number once more and its
 -- lease begins again.
@@ -10,7 +10,7 @@ local run, record, hint, rest = ARGV[1], ARGV[2], ARGV[4], ARGV[6]
 -- The short way writes first and looks at what was there before: two commands.
 if redis.call('SET', KEYS[1], record .. ' ' .. hint .. ' ' .. ARGV[5], 'NX', 'PX', ARGV[3]) then
         local marker = redis.call('GETSET', KEYS[2], run .. ' ' .. hint .. rest)
-        local trusted = marker and string.sub(marker, 1, 40) == run
+        local trusted = marker and string.sub(marker, 1, 40) == run and string.sub(marker, 74) == string.sub(rest, 17)
         if trusted and string.sub(marker, 42, 57) < hint and string.sub(marker, 58) == rest then
                 return tonumber(hint)
         end
@@ -31,7 +31,7 @@ if redis.call('SET', KEYS[1], record .. ' ' .. hint .. ' ' .. ARGV[5], 'NX', 'PX
 end
 
 local marker = redis.call('GET', KEYS[2])
-if not marker or string.sub(marker, 1, 40) ~= run then
+if not marker or string.sub(marker, 1, 40) ~= run or string.sub(marker, 74) ~= string.sub(rest, 17) then
         return -1
 end
 local value = redis.pcall('GET', KEYS[1])

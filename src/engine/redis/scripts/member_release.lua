@@ -13,7 +13,7 @@ redis.call('DEL', KEYS[1])
 local token = ARGV[2]
 if token ~= string.sub(value, -30, -15) and token ~= '0' then -- it has another number here
         local marker = redis.call('GET', KEYS[2]) or ''
-        local floor = string.match(marker, '^%x+ (%d+) %d+ %a$')
+        local floor = string.match(marker, '^%x+ (%d+) %d+ %a %x+$')
         if floor and tonumber(token) > tonumber(floor) then
                 redis.call('SET', KEYS[2], string.sub(marker, 1, 41) .. string.format('%016.0f', token) ..
                         string.sub(marker, 58))

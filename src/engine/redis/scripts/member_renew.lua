@@ -1,8 +1,8 @@
 -- member_renew.lua: the leases of many locks begin again, where they still stand. Never makes a lock anew.
--- KEYS: the namespace's marker, then the locks. ARGV: run, then for each lock uid, ttl in ms, lock-delay in ms, token.
--- Returns for each: 1; or 0: there is no such lock; or -1: somebody else has it. Or -1 for all: not trusted.
+-- KEYS: the namespace's marker, then the locks. ARGV: run and tag, then for each lock uid, ttl in ms, lock-delay in ms,
+-- token. Returns for each: 1; or 0: there is no such lock; or -1: somebody else has it. Or -1 for all: not trusted.
 local marker = redis.call('GET', KEYS[1])
-if not marker or string.sub(marker, 1, 40) ~= ARGV[1] then
+if not marker or string.sub(marker, 1, 40) .. string.sub(marker, 74) ~= ARGV[1] then
         return -1
 end
 local reply, most = {}, 0
@@ -26,6 +26,6 @@ for i = 2, #KEYS do
         reply[i - 1] = answer
 end
 if most > tonumber(string.sub(marker, 42, 57)) then
-        redis.call('SET', KEYS[1], ARGV[1] .. string.format(' %016.0f', most) .. string.sub(marker, 58))
+        redis.call('SET', KEYS[1], string.sub(marker, 1, 41) .. string.format('%016.0f', most) .. string.sub(marker, 58))
 end
 return reply
