@@ -58,16 +58,19 @@ struct wire {
         struct list asked;     /* sent, in the order of their replies */
         struct hello hello[2]; /* the handshake: AUTH, SELECT */
         struct ask open;       /* of the news: SUBSCRIBE or PING, answered by what is told */
+        struct ask identify;   /* INFO server: which one is it? */
         struct timer overdue;  /* is the first of asked answered in time? */
         struct timer again;    /* connect again */
         struct net_backoff backoff;
         size_t written;      /* bytes of the command being written */
         size_t unsaid;       /* hellos not yet answered */
         int64_t lost_at;     /* when the last one that was proven was lost */
+        uint32_t mute;       /* so many connections in a row ended without any answer */
+        char run[48];        /* which run of which server this is; empty: not known */
         bool news;           /* the connection that is told what happens; the other one carries commands */
         bool ready;          /* the handshake is done */
         bool met;            /* the last one came up, whatever became of it */
-        bool proven;         /* this connection has answered something: a server is there, and it is a Redis */
+        bool proven;         /* this connection has served us: not only a greeting */
         bool ever;           /* one was proven */
         bool wanted;         /* connect, and stay connected */
         bool dry;            /* no memory for the command being written */
@@ -88,6 +91,10 @@ void wire_be_ready(struct wire *wire); /* the news are subscribed */
 /* The news: do they still come? Their connection is lost if this is not answered in time. */
 void wire_ping(struct wire *wire);
 void wire_open_told(struct wire *wire);
+/* Asks the server which one it is: the two connections must be at the same. */
+void wire_identify(struct wire *wire);
+/* A server that was never heard is given up after so many connections that it ended without an answer. */
+enum { WIRE_MUTE_MOST = 3 };
 /* What an error reply means: a PAWL_ code and a sentence. */
 int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_why *why);
 /* Is it a state of the server that passes, such as loading its data? */
@@ -113,6 +120,9 @@ int write_end(struct wire *wire);
  *     '--- from ASKING, CONFIRMING, RELEASING, CANCELLING when the connection is lost: asked again, which is safe
  *   all before HELD --> CANCELLING --> (refused) */
 enum claim_state { PARKED, ASKING, UNHEARD, WAITING, CONFIRMING, HELD, RELEASING, CANCELLING, ADOPTING };
+
+/* Claims that are queued already tolerate a server that is unreachable for this many times the time limit. */
+enum { PATIENCE_IN_LINE = 6 };
 
 struct waitlist;
 struct renewal;
@@ -144,6 +154,7 @@ struct part {
                 };
         };
         uint32_t pushed_lease; /* ms: granted by a push that came before the reply; 0: not */
+        uint32_t pushed_due;   /* ms: told by a push that came before the reply to look again then; 0: not */
         uint8_t state;         /* enum claim_state */
         uint8_t want;          /* what to ask for when it is parked: ASKING, RELEASING or CANCELLING */
         bool known;            /* to the engine: from acquire until it is told */
@@ -175,6 +186,7 @@ struct waitlist {
         size_t sent_count;
         struct list *next; /* of a look at all of them: where it goes on; NULL: only the first is looked at */
         uint32_t looks;
+        int64_t refused_at; /* since when looks are refused; 0: they are not */
         bool looking;
         bool again; /* look once more as soon as the look under way is answered */
         bool all;   /* look at all of them, next time */
@@ -296,7 +308,8 @@ void bundles_down(struct redis *redis, const struct pawl_why *why);
 void bundles_free(struct redis *redis);
 
 /* redis_wait.c */
-int wait_begin(struct part *part, int64_t look_in_ms, bool foreign, const char *holder, size_t holder_length);
+/* foreign: 0, or the claim's place in line behind a holder that is not one of us. */
+int wait_begin(struct part *part, int64_t look_in_ms, int64_t foreign, const char *holder, size_t holder_length);
 void wait_end(struct part *part); /* it does not wait any more, for whatever reason */
 void wait_granted(struct part *part, uint64_t token, int64_t lease_ms);
 void wait_look_all(struct redis *redis);

@@ -6,8 +6,6 @@
 
 #include "redis.h"
 
-/* Those who stand in line already bear with a server that is away for so many times the time limit. */
-enum { PATIENCE_IN_LINE = 6 };
 #define RETRY_AFTER (100 * MS)
 #define ALIVE_EVERY (20 * SECOND) /* a third of the lease that a waiting client has: scripts/common.lua */
 
@@ -295,6 +293,15 @@ static void refuse_and_clean(struct part *part, int code, const char *why)
         claim_refuse(part, code, why);
 }
 
+/* A claim that does not wait is refused by the first server that cannot serve it. A server that served us before and no
+ * longer does has lost its role, and we are leaving it: then the next connection decides. */
+static bool is_worth_another_try(const struct part *part)
+{
+        const struct wire *wire = &part->redis->commands;
+
+        return part->claim->wait || (wire->net.failing && wire->proven);
+}
+
 /* Not answered. With the connection gone it is asked again when that is back; nobody knows what the server did. */
 static void acquire_failed(struct part *part, const struct pawl_why *why)
 {
@@ -309,7 +316,7 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
                         claim_park(part, ASKING);
         } else if (part->cancelled) {
                 refuse_and_clean(part, PAWL_CANCELLED, NULL);
-        } else if (wire_passes(why) && part->claim->wait && now - part->tried_at < redis->timeout) {
+        } else if (wire_passes(why) && now - part->tried_at < redis->timeout && is_worth_another_try(part)) {
                 park_a_while(part, ASKING);
         } else {
                 refuse_and_clean(part, why->code, why->text);
@@ -385,7 +392,7 @@ static void acquire_answered(struct ask *ask, const redisReply *reply, const str
 static void claim_ask(struct part *part)
 {
         part->waits = part->claim->wait && part->redis->news.ready;
-        part->pushed_lease = 0;
+        part->pushed_lease = part->pushed_due = 0;
         ask_or_park(part, ASKING, write_acquire, acquire_answered);
 }
 
@@ -576,6 +583,8 @@ static void renewal_told(struct part *part, const redisReply *reply, int64_t sen
 {
         if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1) {
                 renewed(part, PAWL_OK, sent_at);
+        } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -2) {
+                renewed(part, PAWL_UNREACHABLE, 0); /* not gone: tried again until its deadline */
         } else {
                 part->renewal = NULL;
                 claim_gone(part, reply->integer == 0 ? PAWL_REASON_SESSION : PAWL_REASON_TAKEN);
@@ -767,6 +776,7 @@ void claims_up(struct redis *redis)
         wait_look_all(redis);
         ghosts_up(redis);
         inspect_up(redis);
+        wire_identify(&redis->commands); /* after those who wait: their first request does not wait for this answer */
         check_server(redis);
         if (redis->member)
                 member_up(redis);
@@ -807,7 +817,7 @@ static bool give_up_asking(const struct part *part, const struct pawl_why *why, 
                 return false;
         if (wire->ever && part->claim->wait)
                 return now - wire->lost_at >= timeout;
-        return !wire->met || now - part->tried_at >= timeout;
+        return !wire->met || wire->mute >= WIRE_MUTE_MOST || now - part->tried_at >= timeout;
 }
 
 static void end_parked(struct part *part, const struct pawl_why *why, bool was_ready)
@@ -866,12 +876,22 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
                 member_down(redis, why);
 }
 
+/* A server that serves us on the other connection is worth more tries. */
+static bool give_up_listening(const struct part *part, const struct pawl_why *why, bool was_ready)
+{
+        const struct redis *redis = part->redis;
+        int64_t now = redis_now(redis);
+
+        if (is_final(why) || was_ready)
+                return is_final(why);
+        if (redis->commands.ready)
+                return now - part->tried_at >= PATIENCE_IN_LINE * redis->timeout;
+        return !redis->news.ever || now - redis->news.lost_at >= redis->timeout;
+}
+
 static void end_unheard(struct part *part, const struct pawl_why *why, bool was_ready)
 {
-        const struct wire *wire = &part->redis->news;
-
-        if (is_final(why) ||
-            (!was_ready && (!wire->ever || redis_now(part->redis) - wire->lost_at >= part->redis->timeout)))
+        if (give_up_listening(part, why, was_ready))
                 claim_refuse(part, why->code, why->text);
 }
 

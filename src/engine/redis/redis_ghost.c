@@ -33,9 +33,8 @@ static void ghost_answered(struct ask *ask, const redisReply *reply, const struc
 {
         struct ghost *ghost = ghost_of_ask(ask);
 
-        (void)why;
         ghost->asked = false;
-        if (reply || ghost->redis->commands.ready)
+        if (reply || (ghost->redis->commands.ready && !wire_passes(why)))
                 ghost_free(ghost);
 }
 

@@ -113,6 +113,7 @@ enum word {
         RECORD_WORDS,
         TOKEN = RECORD_WORDS,
         SINCE,
+        LATE, /* for the scripts only */
         WORDS
 };
 
@@ -135,7 +136,7 @@ static void split(const char *text, struct value *value)
                 text += length;
                 text += *text == ' ';
         }
-        if (*text)
+        if (*text || (value->words > LATE && *value->word[LATE] != '~'))
                 value->words = 0;
 }
 
@@ -283,10 +284,10 @@ bool question_heard(struct question *question, const redisReply *reply, const st
         if (reply)
                 return true;
         question->sent = false;
-        if (question->ask.write == write_break) /* a second time it would cut off the next holder */
-                question_finish(question, PAWL_IN_DOUBT, "it was asked for, and no answer came: it may have been done");
-        else if (question->redis->commands.ready || !question->inquiry)
+        if (question->redis->commands.ready || !question->inquiry) /* refused, or nobody wants to know */
                 question_fail(question, why);
+        else if (question->ask.write == write_break) /* a second time it would cut off the next holder */
+                question_finish(question, PAWL_IN_DOUBT, "it was asked for, and no answer came: it may have been done");
         else /* it is asked again when the connection is back, or ends with it: inspect_down */
                 question->doubtful = true;
         return false;
@@ -629,7 +630,8 @@ void inspect_down(struct redis *redis, const struct pawl_why *why, bool was_read
                 struct question *question = container_of(at, struct question, listed);
 
                 next = at->next;
-                if (!redis->commands.met || now - question->tried_at >= redis->timeout)
+                if (!redis->commands.met || redis->commands.mute >= WIRE_MUTE_MOST ||
+                    now - question->tried_at >= redis->timeout)
                         question_fail(question, why);
         }
         examine_down(redis, why);

@@ -65,24 +65,52 @@ static void keep_holder(struct waitlist *list, const char *value, size_t length)
         list->holder = length ? strndup(value, length) : NULL; /* for the history only: it may be missing */
 }
 
-static void look_in(struct waitlist *list, int64_t ms, bool foreign)
+/* Of one that nobody will notify. The first in line looks often; those behind it much less, all of them together hardly more
+ * than the first: they only see to it that it is still there. */
+static int64_t poll_interval(struct loop *loop, int64_t place)
 {
-        struct loop *loop = list->redis->engine.host->loop;
-        int64_t in = ms < 0 ? LOOK_FOREIGN : ms * MS + LOOK_GRACE;
+        int64_t in = place * place * LOOK_FOREIGN;
         uint16_t chance;
 
-        if (foreign && (ms < 0 || in > LOOK_FOREIGN)) {
-                loop_random(loop, &chance, sizeof(chance));
-                in = LOOK_FOREIGN / 2 + LOOK_FOREIGN * chance / UINT16_MAX;
+        if (place > 100 || in > LOOK_MOST)
+                in = LOOK_MOST;
+        loop_random(loop, &chance, sizeof(chance));
+        return in / 2 + in / UINT16_MAX * chance;
+}
+
+static int64_t look_interval(struct loop *loop, int64_t ms, int64_t foreign)
+{
+        int64_t in = ms > LOOK_MOST / MS ? LOOK_MOST : ms * MS + LOOK_GRACE;
+        int64_t poll;
+
+        if (foreign > 0) {
+                poll = poll_interval(loop, foreign);
+                if (foreign > 1 || poll < in)
+                        in = poll;
         }
         if (in > LOOK_MOST)
                 in = LOOK_MOST;
-        if (in < LOOK_LEAST)
-                in = LOOK_LEAST;
-        loop_set(loop, &list->timer, loop_now(loop) + in); /* moving: cannot fail */
+        return in < LOOK_LEAST ? LOOK_LEAST : in;
 }
 
-int wait_begin(struct part *part, int64_t look_in_ms, bool foreign, const char *holder, size_t holder_length)
+static void look_in(struct waitlist *list, int64_t ms, int64_t foreign)
+{
+        struct loop *loop = list->redis->engine.host->loop;
+
+        loop_set(loop, &list->timer, loop_now(loop) + look_interval(loop, ms, foreign)); /* moving: cannot fail */
+}
+
+/* As look_in, but never later than what was planned. */
+static void look_by(struct waitlist *list, int64_t ms, int64_t foreign)
+{
+        struct loop *loop = list->redis->engine.host->loop;
+        int64_t at = loop_now(loop) + look_interval(loop, ms, foreign);
+
+        if (at < list->timer.at)
+                loop_set(loop, &list->timer, at);
+}
+
+int wait_begin(struct part *part, int64_t look_in_ms, int64_t foreign, const char *holder, size_t holder_length)
 {
         const struct claim *claim = part->claim;
         struct waitlist *list = waitlist_find(part->redis, claim->name, claim->name_length);
@@ -98,7 +126,11 @@ int wait_begin(struct part *part, int64_t look_in_ms, bool foreign, const char *
         if (first) {
                 keep_holder(list, holder, holder_length);
                 look_in(list, look_in_ms, foreign);
+        } else if (!foreign) {
+                look_by(list, look_in_ms, 0);
         }
+        if (part->pushed_due)
+                look_by(list, part->pushed_due, 0);
         return PAWL_OK;
 }
 
@@ -175,6 +207,23 @@ static void told_granted(struct redis *redis, const char *text, const uint64_t u
         }
 }
 
+/* The lock has gone to a holder whose lease ends sooner than the one that we know of. The reply to a check that is under way
+ * may not know that. */
+static void told_due(struct part *part, const char *text)
+{
+        long ms = strtol(text + 33, NULL, 10);
+
+        if (ms <= 0 || ms > LOOK_MOST / MS)
+                return;
+        if (part->state == ASKING)
+                part->pushed_due = (uint32_t)ms;
+        if (part->state != WAITING)
+                return;
+        if (part->waitlist->looking)
+                part->waitlist->again = true;
+        look_by(part->waitlist, ms, 0);
+}
+
 static void told(struct redis *redis, const char *text)
 {
         const struct engine_host *host = redis->engine.host;
@@ -193,7 +242,9 @@ static void told(struct redis *redis, const char *text)
                 return;
         }
         part = claim_find(redis, uid);
-        if (part && part->state == WAITING && strncmp(text, "look ", 5) == 0)
+        if (part && strncmp(text, "due ", 4) == 0)
+                told_due(part, blank + 1);
+        else if (part && part->state == WAITING && strncmp(text, "look ", 5) == 0)
                 look_now(part->waitlist);
         else if (part && part->state == HELD && strncmp(text, "broken ", 7) == 0)
                 claim_broken(part);
@@ -309,15 +360,35 @@ static void look_told(struct waitlist *list, const redisReply *reply)
 
 static void look(struct waitlist *list);
 
+static void refuse_claims(struct waitlist *list, const struct pawl_why *why);
+
+/* Some refusals will not change; others may pass, but nobody waits in vain for ever and without a word. */
+static void look_refused(struct waitlist *list, const struct pawl_why *why)
+{
+        struct redis *redis = list->redis;
+        int64_t now = redis_now(redis);
+
+        if (!redis->commands.ready) /* the connection is lost: claims_down decides */
+                return;
+        if (!list->refused_at)
+                list->refused_at = now;
+        if (why->code == PAWL_DENIED || why->code == PAWL_UNSUPPORTED || why->code == PAWL_CORRUPT ||
+            now - list->refused_at >= PATIENCE_IN_LINE * redis->timeout)
+                refuse_claims(list, why);
+}
+
 static void look_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
 {
         struct waitlist *list = waitlist_of_ask(ask);
 
-        (void)why;
-        if (reply && is_look(list, reply))
+        if (reply && is_look(list, reply)) {
+                list->refused_at = 0;
                 look_told(list, reply);
-        else
-                look_in(list, -1, true);
+        } else {
+                look_in(list, LOOK_FOREIGN / MS, 1);
+                if (why)
+                        look_refused(list, why);
+        }
         list->looking = false;
         if (list_empty(&list->claims))
                 waitlist_free(list);
@@ -409,15 +480,21 @@ void wait_look_all(struct redis *redis)
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void refuse_list(struct waitlist *list, const struct pawl_why *why)
+/* Not while the list may be freed by that: it is looking. */
+static void refuse_claims(struct waitlist *list, const struct pawl_why *why)
 {
-        list->looking = true; /* so that it stays until we are through */
         while (!list_empty(&list->claims)) {
                 struct part *part = list_first(&list->claims, struct part, listed);
 
                 ghost_of_part(part);
                 claim_refuse(part, why->code, why->text);
         }
+}
+
+static void refuse_list(struct waitlist *list, const struct pawl_why *why)
+{
+        list->looking = true; /* so that it stays until we are through */
+        refuse_claims(list, why);
         list->looking = !list_empty(&list->ask.listed);
         if (!list->looking)
                 waitlist_free(list);

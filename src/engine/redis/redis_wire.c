@@ -1,5 +1,6 @@
 /* redis_wire.c - one connection: requests out, replies in, in their order; the handshake; coming back after a loss. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,13 @@ static struct wire *wire_of(struct net *net)
 
 /* ---- what replies mean ------------------------------------------------------------------------------------------- */
 
-/* Error replies begin with a word. passes: the server will be well again by itself. */
+/* Error replies begin with a word. leave: this server cannot serve us, and another connection to the same address may reach
+ * one that can. A connection that stayed after a failover would be refused for ever. BUSY, OOM and MISCONF say nothing about
+ * the server's role, and pass; NOPERM changes on the connection that is there. */
 static const struct meaning {
         const char *word;
         int code;
-        bool passes;
+        bool leave;
         const char *text;
 } meanings[] = {
         {"NOAUTH", PAWL_DENIED, false, "it wants a password: give one in the URL, or with passfile="},
@@ -28,7 +31,7 @@ static const struct meaning {
         {"LOADING", PAWL_UNREACHABLE, true, "it is still loading its data"},
         {"MASTERDOWN", PAWL_UNREACHABLE, true, "it is a replica without its primary"},
         {"NOREPLICAS", PAWL_UNREACHABLE, true, "it has fewer replicas than it is told to write with"},
-        {"BUSY", PAWL_UNREACHABLE, true, "it is busy with somebody's long script"},
+        {"BUSY", PAWL_UNREACHABLE, false, "it is busy with somebody's long script"},
         {"OOM", PAWL_FULL, false, "it has no memory left for data (maxmemory)"},
         {"MISCONF", PAWL_FULL, false, "it cannot save its data and refuses to write"},
         {"MOVED", PAWL_UNSUPPORTED, false, "it is a node of a Redis Cluster, which this engine does not support"},
@@ -38,6 +41,7 @@ static const struct meaning {
         {"CORRUPT", PAWL_CORRUPT, false, "the data of its locks are damaged"},
         {"WRONGTYPE", PAWL_CORRUPT, false, "a key of that name is there and is not a lock"},
         {"DENIED", PAWL_DENIED, false, "it is in protected mode and does not serve us"},
+        {"BADCLOCK", PAWL_SYSTEM, false, "its clock is wrong: set it, and nothing else is needed"},
 };
 
 static const struct meaning *meaning_of(const char *text)
@@ -86,6 +90,24 @@ bool wire_passes(const struct pawl_why *why)
 {
         return why->code == PAWL_UNREACHABLE;
 }
+
+/* A server that we are logged in at asks for a password again if our account was reset meanwhile. */
+static bool is_to_leave(const redisReply *reply, const struct redis *redis)
+{
+        const struct meaning *meaning = find_meaning(reply->str);
+
+        return meaning && (meaning->leave || (strcmp(meaning->word, "NOAUTH") == 0 && redis->password));
+}
+
+/* Both connections: the address led them to the same server. */
+static void leave_server(struct redis *redis, const struct pawl_why *why)
+{
+        net_fail(&redis->commands.net, PAWL_UNREACHABLE, "%s", why->text);
+        net_fail(&redis->news.net, PAWL_UNREACHABLE, "%s", why->text);
+}
+
+static void hello_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why);
+static void run_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why);
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
@@ -187,13 +209,15 @@ static void answer(struct wire *wire, const redisReply *reply)
                 ask->answered(ask, NULL, &why);
         } else if (reply->type == REDIS_REPLY_ERROR) {
                 wire_error(reply, wire->redis, &why);
+                if (is_to_leave(reply, wire->redis))
+                        leave_server(wire->redis, &why);
                 ask->answered(ask, NULL, &why);
         } else {
                 ask->answered(ask, reply, NULL);
         }
 }
 
-/* Whoever accepts a connection need not be a Redis, nor awake. */
+/* A server that accepts a connection need not be a Redis, nor responsive; one that answers a greeting need not serve us. */
 static void prove(struct wire *wire)
 {
         wire->proven = true;
@@ -201,9 +225,20 @@ static void prove(struct wire *wire)
         net_backoff_reset(&wire->backoff);
 }
 
+static bool is_greeting(const struct wire *wire)
+{
+        const struct ask *first;
+
+        if (list_empty(&wire->asked))
+                return false;
+        first = list_first(&wire->asked, struct ask, listed);
+        return first->answered == hello_answered || first->answered == run_answered;
+}
+
 static void take(struct wire *wire, const redisReply *reply)
 {
-        if (!wire->proven && reply->type != REDIS_REPLY_ERROR)
+        wire->mute = 0;
+        if (!wire->proven && reply->type != REDIS_REPLY_ERROR && !is_greeting(wire))
                 prove(wire);
         if (wire->news && reply->type == REDIS_REPLY_ARRAY) {
                 news_told(wire, reply);
@@ -305,12 +340,62 @@ void wire_open_told(struct wire *wire)
         list_remove(&wire->open.listed);
 }
 
+/* ---- is it the same server? ---- */
+
+static int write_run(struct ask *ask, struct wire *wire)
+{
+        (void)ask;
+        write_begin(wire, 2);
+        write_text(wire, "INFO");
+        write_text(wire, "server");
+        return write_end(wire);
+}
+
+/* Grants are published where the commands go, and only there. Behind an address that leads to several servers, and after a
+ * failover, the other connection may be at another one, where it would hear nothing. It is the commands that know which is
+ * the right one, for they write. */
+static void compare_servers(struct redis *redis)
+{
+        const char *commands = redis->commands.run, *news = redis->news.run;
+
+        if (*commands && *news && strcmp(commands, news) != 0)
+                net_fail(&redis->news.net, PAWL_UNREACHABLE,
+                         "%s: the two connections of this client reach different servers: the address must lead to the "
+                         "primary only",
+                         redis->where);
+}
+
+/* Where INFO is not allowed, nothing is compared: such a client looks again now and then. */
+static void run_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct wire, identify);
+        const char *run = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "run_id:") : NULL;
+
+        (void)why;
+        if (!run)
+                return;
+        run += strlen("run_id:");
+        snprintf(wire->run, sizeof(wire->run), "%.*s", (int)strcspn(run, "\r\n"), run);
+        compare_servers(wire->redis);
+}
+
+void wire_identify(struct wire *wire)
+{
+        wire->identify.write = write_run;
+        wire->identify.answered = run_answered;
+        if (send_ask(wire, &wire->identify) != PAWL_OK)
+                net_fail(&wire->net, PAWL_NO_MEMORY, "%s: no memory", wire->redis->where);
+}
+
 static void greeted(struct wire *wire)
 {
-        if (wire->news)
-                ask_openly(wire, write_subscribe); /* ready when that is told */
-        else
+        if (!wire->news) {
                 wire_be_ready(wire);
+                return;
+        }
+        wire_identify(wire);
+        if (!wire->net.failing)
+                ask_openly(wire, write_subscribe); /* ready when that is told */
 }
 
 static void hello_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
@@ -431,15 +516,28 @@ static void answer_all(struct wire *wire, const struct pawl_why *why)
         }
 }
 
+/* It came up, and ended before it answered anything. Once is an accident, also of the network. */
+static void note_mute(struct wire *wire)
+{
+        struct pawl_why why = wire->why;
+
+        if (!wire->reader || wire->proven || why.code != PAWL_UNREACHABLE || ++wire->mute < WIRE_MUTE_MOST)
+                return;
+        why_set(&wire->why, PAWL_UNREACHABLE, "%s: no connection is answered: is that the port of a Redis server?",
+                why.text);
+}
+
 static void down(struct net *net, const struct pawl_why *why)
 {
         struct wire *wire = wire_of(net);
         struct redis *redis = wire->redis;
         bool was_ready = wire->ready && wire->proven;
 
-        drop_reader(wire);
         wire->why = *why;
+        note_mute(wire);
+        drop_reader(wire);
         wire->ready = false;
+        wire->run[0] = '\0';
         if (was_ready)
                 wire->lost_at = redis_now(redis);
         /* First: whoever asks again now must not connect without a pause, and not before all have heard of this. */
@@ -500,6 +598,7 @@ int wire_init(struct wire *wire, struct redis *redis, bool news)
         wire->news = news;
         list_init(&wire->asked);
         list_init(&wire->open.listed);
+        list_init(&wire->identify.listed);
         wire->overdue.fire = overdue;
         wire->again.fire = connect_again;
         net_init(&wire->net, loop, &net_events, &redis->target);

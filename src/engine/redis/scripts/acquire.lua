@@ -3,7 +3,8 @@
 -- or s; what to do if it is not free: 0 nothing, 1 stand in line, 2 take a ticket, to stand in line with it later; h if past
 -- owners are remembered, else -; a if the client's lease as a waiter is to be renewed, else -; the ticket it had before, if any.
 -- Returns the token as text; or 0: not free; or the ticket as a negative number; or, if it stands in line, { ticket, ms until to
--- look again, 1 if the holder is not one of us, the holder's value, the counter: a grant that is told later has a greater token }.
+-- look again, 0 or its place in line if the holder is not one of us, the holder's value, the counter: a grant that is told later
+-- has a greater token }.
 -- May be sent again: a holder gets its token once more and its lease begins again.
 
 -- The short ways: every word and every call counts here, see NOTES.md.
@@ -23,7 +24,8 @@ if string.byte(ARGV[3]) == 120 then
                 if #token ~= 16 then
                         token = time[1] .. string.format('%06d', time[2])
                 end
-                local last = call('GETSET', KEYS[2], token)
+                local late = token >= '9007199254740991' or #token > 16 -- the long way knows what to do then
+                local last = not late and call('GETSET', KEYS[2], token)
                 if last and (#last ~= 16 or last >= token) then
                         local n = tonumber(last)
                         if not n or n >= 9007199254740991 then
@@ -35,12 +37,12 @@ if string.byte(ARGV[3]) == 120 then
                                 call('SET', KEYS[2], token)
                         end
                 end
-                if free then -- and nobody waits
+                if free and not late then -- and nobody waits
                         call('SET', KEYS[1], ARGV[1] .. token, 'PX', ARGV[2])
                         return token
                 end
-                local left = call('PTTL', KEYS[1])
-                if (delay == '0' or left > tonumber(delay)) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
+                local left = late and -1 or call('PTTL', KEYS[1])
+                if left >= 0 and left > tonumber(delay) and string.sub(value, 1, 32) ~= string.sub(ARGV[1], 1, 32) then
                         -- Held by one of us, who will hand it on: to the end of the line. The number is the ticket.
                         local record = string.sub(ARGV[1], 1, -2)
                         local ticket = token
@@ -77,6 +79,7 @@ if held then
 end
 if redis.call('ZCARD', queue) == 0 and admits(mode, tonumber(limit)) then
         local token = next_token()
+        bound = 0 -- nobody waits
         give(record, ttl, token)
         return token
 end

@@ -14,9 +14,9 @@ for i = 1, last - 1 do
         twice = twice or asked[lock]
         asked[lock] = true
 end
-if not twice and call('EXISTS', unpack(keys)) == 0 then
-        local time, format = call('TIME'), string.format
-        local token = time[1] * 1000000 + time[2]
+local time, format = call('TIME'), string.format
+local token = time[1] * 1000000 + time[2]
+if not twice and token + last < 9007199254740991 and call('EXISTS', unpack(keys)) == 0 then
         local greatest = format('%.0f', token + last - 2)
         local before = call('GETSET', KEYS[last], greatest)
         if before then

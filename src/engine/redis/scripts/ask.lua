@@ -7,7 +7,7 @@ local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 local asked = 0
 local function ask(value)
         local uid, client = string.match(value, '^(%x+) (%x+) ')
-        redis.call('PUBLISH', 'pawl:news:' .. space .. client, 'asked ' .. uid)
+        tell(client, 'asked ' .. uid)
         asked = asked + 1
 end
 

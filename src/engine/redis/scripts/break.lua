@@ -33,7 +33,7 @@ else
         free()
 end
 for uid, client in pairs(told) do -- now that it is done
-        redis.call('PUBLISH', 'pawl:news:' .. space .. client, 'broken ' .. uid)
+        tell(client, 'broken ' .. uid)
 end
 serve()
 return cut

@@ -5,6 +5,7 @@ local lock, fence, history = KEYS[1], KEYS[2], ARGV[2] == 'h'
 --include common.lua
 
 local uid = string.sub(ARGV[1], 1, 32)
+local first = redis.call('ZRANGE', queue, 0, 0)[1] == ARGV[1]
 local result = redis.call('ZREM', queue, ARGV[1])
 look()
 local held = held_by(uid)
@@ -15,10 +16,12 @@ if held and (#ARGV[1] > 32 or not string.match(held, '^%x+ %x+ %d+ %d+ %a %d+ d 
         if holder.kind == 'one' then
                 free()
         else
-                redis.call('ZREM', share, uid)
-                redis.call('HDEL', who, uid)
+                leave(uid)
                 settle_shared(true)
         end
 end
 serve()
+if first and holder.kind == 'foreign' then
+        remind(100, true) -- the next is to look as often as this one did
+end
 return result

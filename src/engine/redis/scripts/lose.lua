@@ -19,8 +19,7 @@ if holder.kind == 'one' then
                 free()
         end
 else
-        redis.call('ZREM', share, uid)
-        redis.call('HDEL', who, uid)
+        leave(uid)
         if lost and delay > 0 then
                 delay_until(now + delay)
                 stretch(delay)

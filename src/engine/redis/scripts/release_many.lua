@@ -18,8 +18,9 @@ end
 if held and call('EXISTS', unpack(queues)) == 0 then
         if #ARGV[1] > 32 then
                 local length = redis.pcall('RPUSH', KEYS[n + 2], unpack(ends))
-                if type(length) == 'number' and length > 2000 then
-                        call('LTRIM', KEYS[n + 2], -1000, -1)
+                if type(length) == 'number' and length > 1100 then
+                        local past = KEYS[n + 2]
+--include archive.lua
                 end
         end
         call('DEL', unpack(KEYS, 1, n))

@@ -4,7 +4,7 @@
 -- Changes nothing, so it may be run on a replica.
 local function holders(lock, value, now)
         local list = {}
-        if string.find(value, '^shared %d+$') then
+        if string.find(value, '^shared %d+') then
                 local ends = redis.call('ZRANGE', 'pawl:share:' .. lock, 0, -1, 'WITHSCORES')
                 for i = 1, #ends, 2 do
                         local who = redis.call('HGET', 'pawl:who:' .. lock, ends[i])
@@ -18,10 +18,10 @@ local function holders(lock, value, now)
         local uid, delay = string.match(value, '^(%x+) %x+ %d+ (%d+) x ')
         local left = redis.call('PTTL', lock)
         if uid and #uid == 32 then
-                if left <= tonumber(delay) then
+                if left >= 0 and left <= tonumber(delay) then -- negative: somebody has taken its end away by hand
                         return 'delay', list
                 end
-                return 'one', { value, left - delay }
+                return 'one', { value, math.max(0, left - delay) }
         end
         if value == 'delay' then
                 return 'delay', list
