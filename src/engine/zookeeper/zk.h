@@ -24,6 +24,7 @@
 #include "../session/record.h"
 #include "../session/term.h"
 #include "jute.h"
+#include "zk_proof.h"
 
 struct zk;
 struct zk_session;
@@ -42,7 +43,12 @@ struct zk_ask {
         void (*answered)(struct zk_ask *ask, int error, struct jute_in *reply);
         int32_t xid; /* of the next answer */
         uint16_t left;
-        uint16_t proves; /* bits, the next answer's first: it is a write, which proves that the session stands */
+        uint16_t proves; /* two bits for each answer, the next one's first: enum zk_proves */
+};
+/* What an answer says of the session; of the first eight of a flight. */
+enum zk_proves {
+        ZK_PROVES_LEADER = 1, /* the request went to the leader */
+        ZK_PROVES_WRITE = 3   /* and a quorum confirmed it */
 };
 static inline void zk_ask_init(struct zk_ask *ask, void (*answered)(struct zk_ask *, int, struct jute_in *))
 {
@@ -119,13 +125,13 @@ struct zk_session {
         struct zk *zk;
         struct list listed;   /* in zk->sessions */
         struct list asked;    /* in the order of their answers */
-        struct list renewals; /* parts that wait for the next beat */
+        struct list renewals; /* parts that wait until more is known; of a ZK_OWN one until it is connected */
         struct list watching;
         struct table watches;
         struct timer timer; /* heartbeat, overdue answers, being idle */
         struct timer again; /* connect again */
         struct net_backoff backoff;
-        struct zk_ask greeting, beat;
+        struct zk_ask greeting, beat, witness;
         struct jute_out out; /* of the flight being written */
         struct zk_ask *asking;
         size_t packet; /* where its last request begins */
@@ -137,11 +143,14 @@ struct zk_session {
         int64_t wanted_ms; /* the timeout that is asked for */
         int64_t timeout;   /* what the server granted; ns */
         struct term_time time;
+        struct zk_proof proof;
+        int64_t known;    /* the leader has heard that we were alive then; INT64_MIN: nothing is known */
+        int64_t wrote_at; /* when the last write was sent that was confirmed */
         int64_t used_at;  /* when it was last used, if users is 0 */
         int64_t sent_at;  /* when the last bytes were sent */
         int64_t taken_at; /* when it was opened, or taken up again, the last time: before that was sent */
         int64_t heard_at;
-        int64_t every;  /* how often it is kept alive */
+        int64_t every;  /* how often something is written on it */
         size_t users;   /* claims, markers: it is not idle */
         size_t asks;    /* under way */
         size_t server;  /* in zk->servers */
@@ -172,8 +181,14 @@ void zk_session_drop(struct zk_session *session);
 /* A connected session for what is not a claim's; or NULL, and one is being connected: zk_up or zk_not_up will be
  * called. */
 struct zk_session *zk_any_session(struct zk *zk);
-/* Sends a heartbeat now, unless one is under way. */
+/* Writes, so that there is a sign of life that a quorum has seen, unless that is under way. */
 void zk_beat(struct zk_session *session);
+/* How often that is done for claims of this ttl. */
+int64_t zk_pace(const struct zk *zk, int64_t ttl);
+/* Leases on it count by what is known of it from now on. */
+void zk_session_believe(struct zk_session *session);
+/* Takes it up again on a new connection, which is a sign of life at the leader itself. */
+void zk_session_refresh(struct zk_session *session);
 /* From when a lease of ttl on this session may count, now. */
 static inline int64_t zk_counts_from(const struct zk_session *session, int64_t ttl)
 {
@@ -274,14 +289,15 @@ int zk_claims_open(struct zk *zk);
 /* The number of the node with this uid among the children (getChildren2); false: there is none. */
 bool zk_find_node(struct jute_in *children, const uint64_t uid[2], int32_t *number);
 /* zk_session.c tells: it is connected; it is not, or the attempt to connect it has failed; it has expired; the
- * beat is answered. */
+ * leader is known to have heard of it of late; a renewal may have to be told as failed. */
 void zk_claims_up(struct zk_session *session);
 void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool was_connected);
 /* session, its own or its marker's, is down: has it waited for it long enough? */
 bool zk_claim_gives_up(const struct zk_part *part, const struct zk_session *session, const struct pawl_why *why,
                        bool was_connected);
 void zk_claims_expired(struct zk_session *session);
-void zk_claims_beat(struct zk_session *session, int code);
+void zk_claims_proven(struct zk_session *session);
+void zk_claims_not_renewed(struct zk_session *session);
 
 /* What a claim needs until it is held; reused, so that an acquire costs no allocation. */
 struct zk_wait {
@@ -338,9 +354,10 @@ bool zk_delay_is_marker(struct jute_text child); /* _d_... */
 bool zk_delay_owner(struct jute_text child, uint64_t uid[2]);
 /* From when the lease may count: a holder must believe in its marker's session, too. */
 int64_t zk_delay_counts_from(const struct zk_part *part);
-/* Is that later than what it was told before? Then that is remembered. */
-bool zk_delay_gained(struct zk_part *part, int64_t from);
-void zk_delay_beat(struct zk_part *part);
+/* Is that later than what it was told before? gained: it is remembered. */
+bool zk_delay_gains(const struct zk_part *part, int64_t from);
+void zk_delay_gained(struct zk_part *part, int64_t from);
+void zk_delay_mark_again(struct zk_part *part); /* if its marker is not there */
 /* gone: the marker was deleted with the node; else it is, after the delay. */
 void zk_delay_end(struct zk_part *part, bool gone);
 bool zk_delay_path(const struct zk_part *part, char *path); /* false: there is no marker */
@@ -381,6 +398,8 @@ struct zk {
         uint64_t client; /* our mailbox, and what the record of each claim says */
         int64_t timeout; /* of answers */
         int64_t slack;
+        int64_t tick;      /* of the servers; 0: not known */
+        int64_t shortest;  /* the timeout of the shortest session that was granted; 0: none was */
         int64_t idle;      /* how long a session without users is kept */
         int64_t lost_at;   /* when a connected session was last lost */
         uint64_t restores; /* how often the namespace's store was restored: the number in .pawl */

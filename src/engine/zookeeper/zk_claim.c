@@ -120,7 +120,7 @@ void zk_claim_grant(struct zk_part *part)
         part->doubtful = false;
         part->session->kept = false;
         if (part->delay)
-                (void)zk_delay_gained(part, grant.sent_at);
+                zk_delay_gained(part, grant.sent_at);
         if (part->claim->max_holders)
                 zk_wait_tell_held(part);
         zk_wait_granted(part);
@@ -230,7 +230,7 @@ static bool session_fits(struct zk_part *part)
         int64_t ttl = part->claim->ttl;
         char why[256];
 
-        if (ttl <= session->time.length || part->want == ZK_RELEASING || part->want == ZK_CANCELLING)
+        if (ttl + part->zk->slack <= session->timeout || part->want == ZK_RELEASING || part->want == ZK_CANCELLING)
                 return true;
         snprintf(why, sizeof(why),
                  "%.100s: a lease of %lld ms needs a session of %lld ms, and the servers grant %lld ms at most "
@@ -780,15 +780,13 @@ static bool has_room(const struct zk_part *part)
         return zk_now(part->zk) - counts_from(part) <= claim->ttl / 4;
 }
 
-/* While the session of its marker is away a lock gains nothing, however often its own session is extended. That is to be
- * doubted: told as a success, it would be due again at once. */
 static void renewed(struct zk_part *part, int code)
 {
         const struct engine_host *host = host_of(part);
         int64_t from = code == PAWL_OK ? counts_from(part) : 0;
 
-        if (code == PAWL_OK && part->delay && !zk_delay_gained(part, from) && !has_room(part))
-                code = PAWL_UNREACHABLE;
+        if (code == PAWL_OK && part->delay)
+                zk_delay_gained(part, from);
         host->events->renewed(host->core, part->claim, code, from);
 }
 
@@ -798,6 +796,8 @@ static void rewritten(struct zk_ask *ask, int error, struct jute_in *reply)
         struct zk_part *part = part_of_ask(ask);
 
         (void)reply;
+        if (error == ZK_OK)
+                zk_session_believe(part->session);
         if (error == ZK_NO_NODE)
                 zk_claim_gone(part, PAWL_REASON_BROKEN);
         else
@@ -818,7 +818,22 @@ static void rewrite(struct zk_part *part)
                 renewed(part, code);
 }
 
-/* A session serves them all: while it was extended of late, nothing has to be sent. */
+/* Nothing keeps its session alive between renewals. To take that up again is a sign of life at the leader itself. */
+static void renew_own(struct zk_part *part)
+{
+        struct zk_session *session = part->session;
+
+        if (zk_now(part->zk) - session->known <= part->zk->slack / 2) {
+                rewrite(part);
+                return;
+        }
+        list_remove(&part->listed);
+        list_append(&session->renewals, &part->listed);
+        zk_session_refresh(session);
+}
+
+/* A session serves them all, and is kept alive whether they are renewed or not: while enough is known of it they are renewed
+ * at once, and otherwise as soon as more is known. */
 void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
 {
         (void)engine;
@@ -829,21 +844,59 @@ void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n
                 if (session->state != ZK_CONNECTED) {
                         renewed(part, PAWL_UNREACHABLE);
                 } else if (session->kind == ZK_OWN) {
-                        rewrite(part);
+                        renew_own(part);
                 } else if (has_room(part)) {
                         renewed(part, PAWL_OK);
                 } else {
                         list_remove(&part->listed);
                         list_append(&session->renewals, &part->listed);
                         if (part->delay)
-                                zk_delay_beat(part);
-                        zk_beat(session);
+                                zk_delay_mark_again(part);
                 }
         }
 }
 
+/* More is known of session. A lock with a lock-delay gains nothing until its other session does, too: told as a success, its
+ * renewal would be due again at once. */
+static bool gains(const struct zk_part *part, const struct zk_session *session)
+{
+        if (part->delay)
+                return has_room(part) || zk_delay_gains(part, counts_from(part));
+        return part->session == session;
+}
+
 /* renewed may end the claim, or ask for more. */
-void zk_claims_beat(struct zk_session *session, int code)
+static void tell_renewed(struct zk_session *renewing, const struct zk_session *session)
+{
+        struct list renewals;
+
+        list_init(&renewals);
+        list_splice(&renewals, &renewing->renewals);
+        while (!list_empty(&renewals)) {
+                struct zk_part *part = list_first(&renewals, struct zk_part, listed);
+
+                list_remove(&part->listed);
+                if (gains(part, session))
+                        renewed(part, PAWL_OK);
+                else
+                        list_append(&renewing->renewals, &part->listed);
+        }
+}
+
+void zk_claims_proven(struct zk_session *session)
+{
+        struct zk *zk = session->zk;
+
+        if (session->kind == ZK_SHARED)
+                tell_renewed(session, session);
+        if (session->kind != ZK_MARKERS)
+                return;
+        for (struct list *at = zk->sessions.next; at != &zk->sessions; at = at->next)
+                if (container_of(at, struct zk_session, listed)->kind == ZK_SHARED)
+                        tell_renewed(container_of(at, struct zk_session, listed), session);
+}
+
+void zk_claims_not_renewed(struct zk_session *session)
 {
         struct list renewals;
 
@@ -853,7 +906,7 @@ void zk_claims_beat(struct zk_session *session, int code)
                 struct zk_part *part = list_first(&renewals, struct zk_part, listed);
 
                 list_remove(&part->listed);
-                renewed(part, code);
+                renewed(part, PAWL_UNREACHABLE);
         }
 }
 
@@ -999,6 +1052,12 @@ void zk_claim_release(struct engine *engine, struct claim *claim)
 void zk_claims_up(struct zk_session *session)
 {
         unpark_all(session->zk, session);
+        while (session->kind == ZK_OWN && !list_empty(&session->renewals)) {
+                struct zk_part *part = list_first(&session->renewals, struct zk_part, listed);
+
+                list_remove(&part->listed);
+                rewrite(part);
+        }
 }
 
 /* A connection that was cut says nothing about the next one; where there is none, the next is not waited for. */
@@ -1044,7 +1103,7 @@ void zk_claims_down(struct zk_session *session, const struct pawl_why *why, bool
         struct list *next;
         struct zk *zk = session->zk;
 
-        zk_claims_beat(session, PAWL_UNREACHABLE);
+        zk_claims_not_renewed(session);
         for (struct list *at = zk->parked.next; at != &zk->parked; at = next) {
                 struct zk_part *part = container_of(at, struct zk_part, listed);
 

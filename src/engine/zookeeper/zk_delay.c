@@ -95,9 +95,9 @@ static void delay_over(struct timer *timer)
 static bool find_markers_session(struct zk_delay *delay)
 {
         struct zk *zk = delay->zk;
-        int64_t every = (delay->ttl + zk->slack) / 3;
+        int64_t apart = (delay->ttl + zk->slack) / 3, every = zk_pace(zk, delay->ttl);
 
-        delay->session = zk_session_find(zk, delay->ttl + zk->slack + delay->delay + every, ZK_MARKERS);
+        delay->session = zk_session_find(zk, delay->ttl + zk->slack + delay->delay + apart, ZK_MARKERS);
         if (!delay->session)
                 return false;
         if (every < delay->session->every)
@@ -289,22 +289,23 @@ int64_t zk_delay_counts_from(const struct zk_part *part)
         return delay->made ? zk_counts_from(delay->session, delay->ttl + delay->delay) : INT64_MIN / 2;
 }
 
-void zk_delay_beat(struct zk_part *part)
+void zk_delay_mark_again(struct zk_part *part)
 {
         struct zk_delay *delay = part->delay;
 
         if (!delay->made && !zk_asked(&delay->ask))
                 marker_send(delay);
-        zk_beat(delay->session);
 }
 
-bool zk_delay_gained(struct zk_part *part, int64_t from)
+bool zk_delay_gains(const struct zk_part *part, int64_t from)
 {
-        bool gained = from > part->delay->told;
+        return from > part->delay->told;
+}
 
-        if (gained)
+void zk_delay_gained(struct zk_part *part, int64_t from)
+{
+        if (zk_delay_gains(part, from))
                 part->delay->told = from;
-        return gained;
 }
 
 /* ---- its session ----------------------------------------------------------------------------------------------- */

@@ -256,6 +256,24 @@ static void judge_ensemble(struct zk_examination *examination)
                      "the URL has one of %d servers: when that fails, clients do not find the others", voters);
 }
 
+/* What a session proves depends on the tick: zk_proof.h. */
+static void judge_tick(struct zk_examination *examination, const struct zk_said *said, int64_t tick, int64_t least)
+{
+        int64_t told = examination->zk->tick / MS;
+
+        if (told > 0 && told < tick)
+                tell(examination, said, PAWL_WARNING, "",
+                     "its tickTime is %" PRId64 " ms, and the URL says tick=%" PRId64
+                     "ms: two clients could hold one lock; say tick=%" PRId64 "ms",
+                     tick, told, tick);
+        else if (told == 0 && least > 0 && least < 2 * tick)
+                tell(examination, said, PAWL_WARNING, "",
+                     "minSessionTimeout=%" PRId64 " is less than two ticks of %" PRId64
+                     " ms, so clients cannot tell how often servers report sessions: say tick=%" PRId64
+                     "ms in the URL of all clients",
+                     least, tick, tick);
+}
+
 static void judge_bounds(struct zk_examination *examination)
 {
         const struct zk_said *said = who_tells(examination, WORD_CONF);
@@ -286,11 +304,7 @@ static void judge_bounds(struct zk_examination *examination)
         if (least > 10000)
                 tell(examination, said, PAWL_ADVICE, setting(examination, "minSessionTimeout=4000"),
                      "who dies is noticed after %" PRId64 " ms at the earliest (minSessionTimeout)", least);
-        if (tick > 0 && slack < tick / 2)
-                tell(examination, said, PAWL_WARNING, "",
-                     "followers tell the leader of their sessions every %" PRId64
-                     " ms (tickTime / 2), and slack=%" PRId64 "ms is less: say slack=%" PRId64 "ms in the URL",
-                     tick / 2, slack, tick / 2);
+        judge_tick(examination, said, tick, least);
 }
 
 /* ---- the namespace --------------------------------------------------------------------------------------------- */

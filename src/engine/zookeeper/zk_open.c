@@ -279,13 +279,15 @@ static int read_times(struct zk *zk, const struct url *url, struct pawl_why *why
         int code = url_timeout(url, &zk->timeout, why);
 
         zk->idle = 60 * SECOND;
-        return code == PAWL_OK ? url_slack(url, &zk->slack, why) : code;
+        if (code == PAWL_OK)
+                code = url_slack(url, &zk->slack, why);
+        return code == PAWL_OK ? url_duration(url, "tick", &zk->tick, why) : code;
 }
 
 static int read_url(struct zk *zk, const struct url *url, struct pawl_why *why)
 {
-        static const char *const known[] = {"ttl",  "timeout", "slack",      "recipe",   "create",   "history", "ca",
-                                            "cert", "key",     "servername", "insecure", "passfile", NULL};
+        static const char *const known[] = {"ttl", "timeout", "slack", "tick",       "recipe",   "create",   "history",
+                                            "ca",  "cert",    "key",   "servername", "insecure", "passfile", NULL};
         int code = url_only(url, known, why);
 
         zk->make_chroot = zk->history = true;

@@ -76,11 +76,16 @@ struct jute_out *zk_begin(struct zk_session *session, struct zk_ask *ask, size_t
         return &session->out;
 }
 
-/* Writes go through the quorum, also those that fail; reads are answered by whoever we are connected to. */
-static bool is_write(enum zk_op op)
+/* Writes are confirmed by a quorum; sync only goes to the leader and back; reads are answered by the server we are connected
+ * to. */
+static unsigned proves(enum zk_op op)
 {
+        if (op == ZK_SYNC)
+                return ZK_PROVES_LEADER;
         return op == ZK_CREATE || op == ZK_CREATE2 || op == ZK_CREATE_CONTAINER || op == ZK_DELETE ||
-               op == ZK_SET_DATA || op == ZK_MULTI;
+                               op == ZK_SET_DATA || op == ZK_MULTI
+                       ? ZK_PROVES_WRITE
+                       : 0;
 }
 
 void zk_request(struct zk_session *session, enum zk_op op)
@@ -91,8 +96,8 @@ void zk_request(struct zk_session *session, enum zk_op op)
                 jute_end(&session->out, session->packet);
         session->xid = next_xid(session->xid);
         session->packet = jute_begin(&session->out, session->xid, op);
-        if (is_write(op) && ask->left < 16)
-                ask->proves |= (uint16_t)(1u << ask->left);
+        if (ask->left < 8)
+                ask->proves |= (uint16_t)(proves(op) << 2 * ask->left);
         ask->left++;
 }
 
@@ -235,18 +240,51 @@ static bool is_about_session(int error)
                error == ZK_NOT_READ_ONLY;
 }
 
-/* After a long silence a write may be committed moments before the leader ends the session: it does not count as a sign of
- * life there until our server reports it. Coming back is one at once. */
-static void prove(struct zk_session *session, const struct zk_ask *ask)
+/* A detached lease that is held is its holder's to renew. */
+static bool is_let_alone(const struct zk_session *session)
 {
-        struct term_time *time = &session->time;
-        int64_t known_at = time->extended_at > session->taken_at ? time->extended_at : session->taken_at;
+        return session->kind == ZK_OWN && !session->kept;
+}
 
-        if (time->length > 0 && ask->sent_at - known_at > time->length)
-                net_fail(&session->net, PAWL_UNREACHABLE, "%s: nothing was sent for %lld ms: is the session there?",
-                         session->zk->where, (long long)((ask->sent_at - known_at) / MS));
-        else if (ask->sent_at > time->extended_at)
-                time->extended_at = ask->sent_at;
+/* The leader has heard of us: leases last longer, and renewals that wait for that are told. */
+static void extend(struct zk_session *session)
+{
+        if (session->kind != ZK_OWN) /* who renews that has to write its node, too */
+                zk_session_believe(session);
+        zk_claims_proven(session);
+}
+
+void zk_session_believe(struct zk_session *session)
+{
+        session->time = (struct term_time){.extended_at = session->known, .length = session->timeout};
+}
+
+/* What is known is too old to grant anything by: after a long silence, or because the leader does not answer for long.
+ * Coming back is a sign of life at once. */
+static bool is_stale(const struct zk_session *session, int64_t sent_at)
+{
+        return sent_at - session->known > session->timeout - (session->timeout - session->zk->slack) / 2;
+}
+
+/* An answer by way of the leader. To come back to a session is a sign of life at the leader itself, if a quorum confirms
+ * afterwards that it is the leader. */
+static void prove(struct zk_session *session, const struct zk_ask *ask, bool is_write)
+{
+        bool later = zk_proof_answered(&session->proof, ask->sent_at, session->heard_at, is_write, &session->known);
+
+        if (is_write && session->taken_at > session->known) {
+                session->known = session->taken_at;
+                later = true;
+        }
+        if (is_write && ask->sent_at > session->wrote_at)
+                session->wrote_at = ask->sent_at;
+        if (is_write && is_stale(session, ask->sent_at))
+                net_fail(&session->net, PAWL_UNREACHABLE, "%s: for %lld ms nothing was heard of the leader",
+                         session->zk->where, (long long)((ask->sent_at - session->known) / MS));
+        if (later)
+                extend(session);
+        if (!is_let_alone(session))
+                wake_by(session, zk_proof_wants(&session->proof));
 }
 
 /* Before 3.6 a server does not know getEphemerals. It says so before it answers what was asked before that, and hangs up. */
@@ -259,9 +297,9 @@ static void answer(struct zk_session *session, const struct zk_reply *reply, str
                 net_fail(&session->net, PAWL_UNREACHABLE, "%s: an answer to nothing", session->zk->where);
                 return;
         }
-        if (reply->error == ZK_OK && (ask->proves & 1))
-                prove(session, ask);
-        ask->proves >>= 1;
+        if (reply->error == ZK_OK && (ask->proves & ZK_PROVES_WRITE))
+                prove(session, ask, (ask->proves & ZK_PROVES_WRITE) == ZK_PROVES_WRITE);
+        ask->proves >>= 2;
         ask->xid = next_xid(ask->xid);
         if (--ask->left == 0) {
                 list_remove(&ask->listed);
@@ -390,12 +428,44 @@ static void expired(struct zk_session *session)
                 loop_set(session->net.loop, &session->timer, 0); /* to be freed */
 }
 
-/* Often enough that a beat may be lost, and that each still proves something: see prove. */
-static int64_t beat_every(const struct zk_session *session)
+/* What is known of a session is as old as the way of a sign of life to the leader, an interval, and the pause between two
+ * signs. A lease may be older than its renewal by a third of its ttl, and by what its session is longer. */
+int64_t zk_pace(const struct zk *zk, int64_t ttl)
 {
-        int64_t third = session->timeout / 3, half = session->time.length / 2;
+        int64_t timeout = ttl + zk->slack;
+        int64_t shortest = zk->shortest && zk->shortest < timeout ? zk->shortest : timeout;
+        int64_t pace = (ttl / 3 + zk->slack - zk_proof_interval(zk->tick, shortest)) * 3 / 4;
 
-        return half > 0 && half < third ? half : third;
+        if (pace > timeout / 3)
+                return timeout / 3;
+        return pace > timeout / 16 ? pace : timeout / 16;
+}
+
+/* The server has granted it so long. A session that is longer than before is not yet so at the leader. */
+static void take_timeout(struct zk_session *session, int64_t timeout)
+{
+        struct zk *zk = session->zk;
+
+        if (session->known != INT64_MIN && timeout > session->timeout)
+                session->known -= timeout - session->timeout;
+        session->timeout = timeout;
+        if (zk->shortest == 0 || timeout < zk->shortest)
+                zk->shortest = timeout;
+        zk_proof_begin(&session->proof, zk_proof_interval(zk->tick, zk->shortest));
+        if (session->kind != ZK_MARKERS)
+                session->every = zk_pace(zk, session->wanted_ms * MS - zk->slack);
+}
+
+/* To make one is a write, at the leader itself; to come back to one needs a write behind it. */
+static void take_times(struct zk_session *session, int64_t timeout)
+{
+        take_timeout(session, timeout);
+        session->wrote_at = INT64_MIN / 2;
+        session->taken_at = session->sent_at;
+        if (session->id == 0)
+                session->wrote_at = session->known = session->sent_at;
+        if (session->id == 0 || session->kind != ZK_OWN)
+                zk_session_believe(session);
 }
 
 static void take_connect(struct zk_session *session, struct jute_in *in)
@@ -419,15 +489,9 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
                                  session->zk->where);
                 return;
         }
-        if (session->id == 0) /* to make one is a write */
-                session->time.extended_at = session->sent_at;
-        session->taken_at = session->sent_at;
+        take_times(session, answer.timeout_ms * MS);
         session->id = answer.session;
         memcpy(session->password, answer.password, sizeof(session->password));
-        session->timeout = answer.timeout_ms * MS;
-        session->time.length = session->timeout > session->zk->slack ? session->timeout - session->zk->slack : 0;
-        if (session->kind != ZK_MARKERS)
-                session->every = beat_every(session);
         if (session->zk->auth)
                 write_packet(session, put_auth, 256 + strlen(session->zk->auth));
         ask_number(session);
@@ -678,6 +742,15 @@ static int connect_now(struct zk_session *session)
         return code;
 }
 
+void zk_session_refresh(struct zk_session *session)
+{
+        net_close(&session->net);
+        session->state = ZK_DOWN;
+        answers_lost(session);
+        watches_lost(session);
+        loop_set(session->net.loop, &session->again, 0); /* moving: cannot fail */
+}
+
 static void connect_again(struct timer *timer)
 {
         struct zk_session *session = container_of(timer, struct zk_session, again);
@@ -744,17 +817,44 @@ static void beat_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         bool first = !session->beaten;
 
         session->beaten = ask->left > 0;
-        if (first || error == ZK_CONNECTION_LOSS)
-                zk_claims_beat(session, error == ZK_OK ? PAWL_OK : PAWL_UNREACHABLE);
-        else
+        if (error == ZK_CONNECTION_LOSS)
+                return;
+        if (!first)
                 zk_check_answered(session, error, reply);
-        if (!ask->left && error != ZK_CONNECTION_LOSS && !list_empty(&session->renewals))
-                zk_beat(session); /* they came while the check was under way */
+        else if (error != ZK_OK)
+                zk_claims_not_renewed(session);
 }
 
-static int64_t last_proof(const struct zk_session *session)
+static void witnessed(struct zk_ask *ask, int error, struct jute_in *reply)
 {
-        return zk_asked(&session->beat) ? session->beat.sent_at : session->time.extended_at;
+        (void)ask; /* prove has seen it */
+        (void)error;
+        (void)reply;
+}
+
+/* Goes to the leader and back, and changes nothing. */
+static void send_witness(struct zk_session *session)
+{
+        struct jute_out *out;
+
+        if (session->state != ZK_CONNECTED || zk_asked(&session->witness))
+                return;
+        zk_ask_init(&session->witness, witnessed);
+        out = zk_begin(session, &session->witness, 64);
+        zk_request(session, ZK_SYNC);
+        jute_put_path(out, "/");
+        (void)zk_send(session); /* without memory: later */
+}
+
+/* When the next write is due. */
+static int64_t beat_due(const struct zk_session *session)
+{
+        return zk_asked(&session->beat) ? NEVER : session->wrote_at + session->every;
+}
+
+static int64_t witness_due(const struct zk_session *session)
+{
+        return zk_asked(&session->beat) || zk_asked(&session->witness) ? NEVER : zk_proof_wants(&session->proof);
 }
 
 static bool is_idle(const struct zk_session *session)
@@ -779,18 +879,14 @@ static int64_t expected_by(const struct zk_session *session)
         return since + patience(session);
 }
 
-/* A detached lease that is held is its holder's to renew. */
-static bool is_let_alone(const struct zk_session *session)
-{
-        return session->kind == ZK_OWN && !session->kept;
-}
-
 static void keep_alive(struct zk_session *session, int64_t now)
 {
         if (session->state != ZK_CONNECTED || is_let_alone(session))
                 return;
-        if (now >= last_proof(session) + session->every)
+        if (now >= beat_due(session))
                 zk_beat(session);
+        else if (now >= witness_due(session))
+                send_witness(session);
 }
 
 static int64_t next_look(const struct zk_session *session, int64_t now)
@@ -800,7 +896,7 @@ static int64_t next_look(const struct zk_session *session, int64_t now)
         if (session->freed && session->users == 0)
                 return now + 10 * MS;
         if (session->state == ZK_CONNECTED && !is_let_alone(session)) {
-                at = last_proof(session) + session->every;
+                at = beat_due(session) < witness_due(session) ? beat_due(session) : witness_due(session);
                 next = at < next ? at : next;
         }
         return next > now ? next : now + 10 * MS;
@@ -852,14 +948,15 @@ static struct zk_session *session_new(struct zk *zk, int64_t wanted_ms, enum zk_
         session->zk = zk;
         session->kind = (uint8_t)kind;
         session->wanted_ms = wanted_ms;
-        session->time.extended_at = INT64_MIN;
-        session->every = wanted_ms * MS / 3;
+        session->known = session->time.extended_at = INT64_MIN;
+        session->every = zk_pace(zk, wanted_ms * MS - zk->slack);
         session->used_at = loop_now(loop);
         list_init(&session->asked);
         list_init(&session->renewals);
         list_init(&session->watching);
         list_init(&session->listed);
         list_init(&session->beat.listed);
+        list_init(&session->witness.listed);
         list_init(&session->greeting.listed);
         session->timer.fire = session_due;
         session->again.fire = connect_again;
