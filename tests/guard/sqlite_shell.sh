@@ -136,6 +136,35 @@ is "the row is the last holder's" "$(sql "SELECT total, token FROM orders WHERE 
 ok "a new holder is a barrier" admit "'orders/42'" 35
 not_ok "for writes that do not name their token too" sql "UPDATE orders SET total = 9 WHERE id = 42"
 
+# Row 42 has mark 35, row 43 mark 30: a holder of 32 may write 43, and must not reach 42 through it.
+for statement in "UPDATE OR REPLACE orders SET id = 42, token = 32 WHERE id = 43" \
+        "UPDATE OR REPLACE orders SET id = 43, token = 32 WHERE id = 42" \
+        "INSERT OR REPLACE INTO orders(id, total, token) VALUES (42, 9, 32)" \
+        "INSERT OR REPLACE INTO orders(id, total, token) VALUES (43, 9, 31), (42, 9, 32)" \
+        "REPLACE INTO orders(rowid, total, token) VALUES (42, 9, 32)" \
+        "INSERT INTO orders(id, total, token) VALUES (43, 1, 32) ON CONFLICT (id) DO UPDATE SET id = 42, token = 32"; do
+        not_ok "not by $statement" sql "$statement"
+        is "and nothing has changed" "$(sql "SELECT id, total, token FROM orders ORDER BY id" | tr '\n' ' ')" "42|3|34 43|1|30 "
+done
+ok "a row may move with a token that is good for both" sql "UPDATE OR REPLACE orders SET id = 42, token = 36 WHERE id = 43"
+is "and stands in the place of the other" "$(sql "SELECT id, total, token FROM orders ORDER BY id")" "42|1|36"
+not_ok "its old place is fenced too" sql "INSERT INTO orders(id, total, token) VALUES (43, 9, 35)"
+
+awk '/^CREATE TABLE seats/ { on = 1 } /^```/ { on = 0 } on' "$document" >"$scratch/seats.sql"
+sed 's/orders/seats/g; /^CREATE TABLE/d; s/total = NULL/guest = NULL/' "$scratch/fence.sql" >>"$scratch/seats.sql"
+ok "the document has a table with a second key" sql ".read $scratch/seats.sql"
+ok "rows come with their tokens" sql "INSERT INTO seats VALUES (1, 'A', 'old', 35), (2, 'B', 'old', 30)"
+for statement in "INSERT OR REPLACE INTO seats VALUES (3, 'A', 'late', 32)" \
+        "INSERT OR REPLACE INTO seats(place, guest, token) VALUES ('A', 'late', 32)" \
+        "INSERT OR REPLACE INTO seats VALUES (2, 'A', 'late', 32)" \
+        "UPDATE OR REPLACE seats SET place = 'A', token = 32 WHERE id = 2" \
+        "UPDATE OR REPLACE seats SET id = 3, place = 'A', token = 32 WHERE id = 2" \
+        "INSERT INTO seats VALUES (2, 'C', 'late', 32) ON CONFLICT (id) DO UPDATE SET place = 'A', token = 32"; do
+        not_ok "not by $statement" sql "$statement"
+        is "and nothing has changed" "$(sql "SELECT id, place, token FROM seats ORDER BY id" | tr '\n' ' ')" "1|A|35 2|B|30 "
+done
+ok "a place that is free may be taken" sql "UPDATE seats SET place = 'C', token = 32 WHERE id = 2"
+
 # ---- the functions -------------------------------------------------------------------------------------------------------
 
 with() {

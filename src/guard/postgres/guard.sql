@@ -444,6 +444,9 @@ $$;
 -- an earlier row. In every case the row's token does not fall. TRUNCATE needs the same, and is refused if each row has a
 -- mark of its own.
 --
+-- A statement trigger is not inherited: each partition needs a fence_truncate of its own, and each table that INHERITS from
+-- this one, without being a partition, needs both triggers.
+--
 -- It runs with the rights of who writes the table, for it calls the casts of the table's own types; only guard_fence, on
 -- which the writer needs EXECUTE, has ours.
 CREATE OR REPLACE FUNCTION pawl.fence_table() RETURNS trigger
