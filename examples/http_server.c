@@ -59,6 +59,7 @@ struct request {
         const char *fence;  /* the field's value, or NULL */
         const char *expect; /* the same of Pawl-Expect */
         const char *swap;   /* and of Pawl-Swap-Id */
+        const char *prune;  /* and of Pawl-Prune */
         char *body;
         size_t size;
         bool keeps; /* the connection is to be kept */
@@ -497,15 +498,30 @@ static bool serve_list(const struct peer *peer, const struct request *request)
         return sent;
 }
 
+/* Decimal digits and nothing else, > 0 and < 2^63. */
+static bool read_floor(const char *text, uint64_t *floor)
+{
+        size_t size = strlen(text);
+
+        errno = 0;
+        *floor = size > 0 && strspn(text, "0123456789") == size ? strtoull(text, NULL, 10) : 0;
+        return *floor > 0 && *floor <= INT64_MAX && errno == 0;
+}
+
+/* The header is what no web page can send with its POST. */
 static bool serve_prune(const struct peer *peer, const struct request *request)
 {
         struct answer answer = {.status = 204};
         struct pawl_why why = {0};
-        char *end;
-        uint64_t floor = strtoull(request->query + strlen("prune="), &end, 10);
-        uint64_t pruned = 0;
-        int code = *end ? PAWL_INVALID : pawl_guard_prune(guard, floor, &why, &pruned);
+        const char *text = request->query + strlen("prune=");
+        uint64_t floor, pruned = 0;
+        int code;
 
+        if (!request->prune)
+                return say(peer, request, &answer, 428, "the request has no " PAWL_PRUNE_HEADER " header");
+        if (!read_floor(text, &floor) || strcmp(request->prune, text) != 0)
+                return say(peer, request, &answer, 400, "the floor is not a token, or not that of " PAWL_PRUNE_HEADER);
+        code = pawl_guard_prune(guard, floor, &why, &pruned);
         if (code != PAWL_OK)
                 return refuse(peer, request, code, &why);
         add_field(&answer, "Pawl-Pruned: %" PRIu64 "\r\n", pruned);
@@ -596,13 +612,19 @@ static bool once(const char **place, const char *value)
         return first;
 }
 
+/* RFC 9110, 5.6.2: what a field's name is made of. A blank there, or a line that goes on, is read differently by others. */
+static size_t name_size(const char *line)
+{
+        return strspn(line, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+}
+
 /* What is wrong with it, or NULL. */
 static const char *read_field(struct request *request, char *line, const char **length)
 {
         char *colon = strchr(line, ':');
         char *value;
 
-        if (!colon || colon == line || strcspn(line, " \t") < (size_t)(colon - line))
+        if (!colon || colon == line || name_size(line) != (size_t)(colon - line))
                 return "a line of the head is not \"Name: value\"";
         *colon = '\0';
         value = trim(colon + 1);
@@ -612,6 +634,8 @@ static const char *read_field(struct request *request, char *line, const char **
                 return PAWL_EXPECT_HEADER " is said twice";
         if (strcasecmp(line, PAWL_SWAP_HEADER) == 0 && !once(&request->swap, value))
                 return PAWL_SWAP_HEADER " is said twice";
+        if (strcasecmp(line, PAWL_PRUNE_HEADER) == 0 && !once(&request->prune, value))
+                return PAWL_PRUNE_HEADER " is said twice";
         if (strcasecmp(line, "Host") == 0 && !once(&request->host, value))
                 return "Host is said twice";
         if (strcasecmp(line, "Content-Length") == 0 && !once(length, value))
@@ -671,11 +695,12 @@ static int read_head(struct request *request, char *head, const char **length, c
 /* The body's size, or a status. */
 static int read_length(const struct request *request, const char *length, size_t *size, const char **wrong)
 {
-        bool puts = strcmp(request->method, "PUT") == 0;
+        bool puts = strcmp(request->method, "PUT") == 0 ||
+                    (strcmp(request->method, "POST") == 0 && strcmp(request->query, "swap") == 0);
 
         *size = 0;
         if (!length) {
-                *wrong = "a PUT must say its Content-Length";
+                *wrong = "what carries data must say its Content-Length";
                 return puts ? 411 : 0;
         }
         *wrong = "the Content-Length is not a number";

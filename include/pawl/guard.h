@@ -159,6 +159,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_guard_examine(pawl_guard *guard, pawl_finding
  * which it is. Here VERSION may be 0. */
 #define PAWL_EXPECT_HEADER "Pawl-Expect"
 #define PAWL_NOW_HEADER "Pawl-Version"
+/* A prune says its floor in this header too: a web page can send a POST, but not with this. */
+#define PAWL_PRUNE_HEADER "Pawl-Prune"
 /* The id of a swap, 16 hexadecimal digits; an answer repeats it if the server keeps ids beside versions. */
 #define PAWL_SWAP_HEADER "Pawl-Swap-Id"
 enum { PAWL_FENCE_MAX = 3 * PAWL_NAME_MAX + 1 + 19 };

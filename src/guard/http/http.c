@@ -184,6 +184,7 @@ struct wish {
         const void *data;
         size_t size;
         const struct guard_swap *swap; /* of ACT_SWAP */
+        uint64_t floor;                /* of ACT_PRUNE */
 };
 
 static int make(struct request *request, const struct http *http, const struct wish *wish)
@@ -195,7 +196,9 @@ static int make(struct request *request, const struct http *http, const struct w
         if (wish->act == ACT_SWAP) {
                 request_say(request, PAWL_EXPECT_HEADER ": ", guard_expected(wish->visit));
                 request_name(request, wish->swap->id);
-        } else if (wish->visit && wish->act != ACT_LOOK)
+        } else if (wish->act == ACT_PRUNE)
+                request_repeat(request, PAWL_PRUNE_HEADER ": ", wish->floor);
+        else if (wish->visit && wish->act != ACT_LOOK)
                 request_say(request, PAWL_FENCE_HEADER ": ", wish->visit->token);
         if (act_changes(wish->act))
                 request_carry(request, wish->data, wish->size);
@@ -280,7 +283,8 @@ static int http_put(pawl_guard *guard, const struct visit *visit, const void *da
 {
         if (size > REPLY_BODY_MAX)
                 return why_set(visit->why, PAWL_FULL, "the data are more than 64 MiB");
-        return just(guard, &(const struct wish){ACT_PUT, "PUT", NULL, visit, data, size, NULL});
+        return just(guard,
+                    &(const struct wish){.act = ACT_PUT, .method = "PUT", .visit = visit, .data = data, .size = size});
 }
 
 /* What was read, to the caller; number: which token or version is told with it. */
@@ -324,7 +328,13 @@ static int http_swap(pawl_guard *guard, const struct visit *visit, const struct 
 {
         if (swap->size > REPLY_BODY_MAX)
                 return why_set(visit->why, PAWL_FULL, "the data are more than 64 MiB");
-        return just(guard, &(const struct wish){ACT_SWAP, "POST", "swap", visit, swap->data, swap->size, swap});
+        return just(guard, &(const struct wish){.act = ACT_SWAP,
+                                                .method = "POST",
+                                                .query = "swap",
+                                                .visit = visit,
+                                                .data = swap->data,
+                                                .size = swap->size,
+                                                .swap = swap});
 }
 
 static int http_forget(pawl_guard *guard, const struct visit *visit)
@@ -396,7 +406,7 @@ static int http_list(pawl_guard *guard, const char *prefix, pawl_guard_entry_fn 
 static int http_prune(pawl_guard *guard, uint64_t floor, struct pawl_why *why, uint64_t *pruned)
 {
         char query[32];
-        const struct wish wish = {.act = ACT_PRUNE, .method = "POST", .query = query};
+        const struct wish wish = {.act = ACT_PRUNE, .method = "POST", .query = query, .floor = floor};
         struct reply reply;
         int code;
 

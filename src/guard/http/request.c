@@ -254,6 +254,14 @@ void request_say(struct request *request, const char *header, uint64_t number)
         add(request, header, request->fence);
 }
 
+void request_repeat(struct request *request, const char *header, uint64_t number)
+{
+        char text[24];
+
+        snprintf(text, sizeof(text), "%" PRIu64, number);
+        add(request, header, text);
+}
+
 void request_name(struct request *request, uint64_t id)
 {
         snprintf(request->swap, sizeof(request->swap), "%016" PRIx64, id);

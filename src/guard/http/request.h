@@ -41,6 +41,8 @@ int request_init(struct request *request, const struct origin *origin, const cha
                  const char *query);
 /* The field by which it says a token or a version of its resource. Before request_seal. */
 void request_say(struct request *request, const char *header, uint64_t number);
+/* A field with a number and no resource. Before request_seal. */
+void request_repeat(struct request *request, const char *header, uint64_t number);
 /* The id of a swap. Before request_seal. */
 void request_name(struct request *request, uint64_t id);
 /* Gives it a body. Before request_seal. */

@@ -132,7 +132,7 @@ def a_wrong_request_is_refused_with_a_status_and_changes_nothing():
                               (b"PUT /orders?x HTTP/1.1\r\n" + host + fence + b"Content-Length: 1\r\n\r\nx", 405),
                               (b"GET / HTTP/1.1\r\n" + host + b"\r\n", 404),
                               (b"GET /?marks&prefix=%zz HTTP/1.1\r\n" + host + b"\r\n", 400),
-                              (b"POST /?prune=x HTTP/1.1\r\n" + host + b"\r\n", 400),
+                              (b"POST /?prune=x HTTP/1.1\r\n" + host + b"Pawl-Prune: x\r\n\r\n", 400),
                               (put + host + fence + b"X: " + b"x" * 20000 + b"\r\n\r\n", 431),
                               (put + host + b"A: b\r\n" * 200 + fence + b"Content-Length: 1\r\n\r\nx", 400),
                               (put + host + b"A: \0\r\n" + fence + b"Content-Length: 1\r\n\r\nx", 400)):
