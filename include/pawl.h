@@ -218,7 +218,8 @@ struct pawl_lock_options {
 enum { PAWL_NAME_MAX = 255, PAWL_NOTE_MAX = 63, PAWL_OWNER_MAX = 127, PAWL_LEASE_MAX = 511 };
 
 /* Waits for the lock and takes it. PAWL_OK: held, until pawl_release or until it is lost. PAWL_BUSY (PAWL_NO_WAIT),
- * PAWL_TIMEOUT, or another error: not held and nothing left behind. options may be NULL. */
+ * PAWL_TIMEOUT: the store has answered, and another one holds it. PAWL_UNREACHABLE or another error: the store has not
+ * answered, however short the wait was; why says more. Not held then, and nothing left behind. options may be NULL. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_acquire(pawl_client *client, const char *name,
                                            const struct pawl_lock_options *options, pawl_lock **lock);
 

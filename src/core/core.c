@@ -362,20 +362,39 @@ void core_adopt(struct pawl_lock *lock, const char *word)
         core->engine->ops->leases->adopt(core->engine, &lock->claim, word);
 }
 
+static void refuse_by_verdict(struct pawl_lock *lock, const struct pawl_why *verdict)
+{
+        refuse(lock, verdict->code, verdict->text[0] ? verdict->text : NULL);
+}
+
+/* A store that does not answer is not a lock that is taken: who gives up after a second must learn which it was. */
+static void judge(const struct pawl_lock *lock, bool timed_out, struct pawl_why *verdict)
+{
+        struct engine *engine = lock->core->engine;
+
+        *verdict = (struct pawl_why){.code = timed_out ? PAWL_TIMEOUT : PAWL_CANCELLED};
+        if (timed_out && !lock->again && engine->ops->overdue &&
+            engine->ops->overdue(engine, &lock->claim, verdict) == PAWL_TIMEOUT)
+                *verdict = (struct pawl_why){.code = PAWL_TIMEOUT};
+}
+
 /* The caller's time is up whether or not the store answers: what it says afterwards is cleaned up behind him. */
 void core_cancel(struct pawl_lock *lock, bool timed_out)
 {
         struct core *core = lock->core;
+        struct pawl_why verdict;
 
         if (lock->state != LOCK_WAITING)
                 return;
-        lock->timed_out = timed_out;
+        judge(lock, timed_out, &verdict);
+        lock->verdict = &verdict;
         if (lock->again) /* between two attempts: the engine has nothing to cancel */
                 lock->again = false;
         else
                 core->engine->ops->cancel(core->engine, &lock->claim);
+        lock->verdict = NULL;
         if (lock->state == LOCK_WAITING)
-                refuse(lock, timed_out ? PAWL_TIMEOUT : PAWL_CANCELLED, NULL);
+                refuse_by_verdict(lock, &verdict);
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
@@ -628,10 +647,12 @@ static void on_refused(void *core, struct claim *claim, int code, const char *wh
 
         (void)core;
         lock->known = false;
-        if (lock->state == LOCK_WAITING)
-                refuse(lock, code == PAWL_CANCELLED && lock->timed_out ? PAWL_TIMEOUT : code, why);
-        else
+        if (lock->state != LOCK_WAITING)
                 core_settle(lock);
+        else if (code == PAWL_CANCELLED && lock->verdict)
+                refuse_by_verdict(lock, lock->verdict);
+        else
+                refuse(lock, code, why);
 }
 
 static void on_renewed(void *core, struct claim *claim, int code, int64_t sent_at)

@@ -75,7 +75,6 @@ struct pawl_lock {
                         bool adopted;      /* a lease taken up by its word */
                         bool renewing;     /* a renewal is under way */
                         bool renew_wanted; /* by the user: NOTICE_RENEWED */
-                        bool timed_out;    /* the cancel was ours */
                         bool asked;
                         bool running;   /* one of its callbacks is running */
                         bool sampled;   /* its short way is timed */
@@ -90,7 +89,8 @@ struct pawl_lock {
         };
 
         /* the user's, and api's; on_lost, on_asked and arg are set for every claim */
-        struct pawl_why *why; /* during a blocking acquire */
+        struct pawl_why *why;           /* during a blocking acquire */
+        const struct pawl_why *verdict; /* during a cancel: what it is refused with */
         pawl_lost_fn *on_lost;
         pawl_asked_fn *on_asked;
         void *arg;

@@ -231,6 +231,11 @@ struct engine_ops {
 
         void (*acquire)(struct engine *, struct claim *);
         void (*cancel)(struct engine *, struct claim *);
+        /* The caller's time is up and the claim is undecided; cancel follows. Returns PAWL_TIMEOUT if the store has
+         * answered for this claim and is still connected: another holder is in the way. Otherwise what keeps it from
+         * answering, PAWL_UNREACHABLE if nothing else is known, with a message in why. NULL, for a store in memory: always
+         * PAWL_TIMEOUT. */
+        int (*overdue)(struct engine *, const struct claim *, struct pawl_why *why);
         /* Compare-and-extend, all in one batch if the store can; renewed for each of them. Never re-creates. */
         void (*renew)(struct engine *, struct claim *const *, size_t n);
         /* Compare-and-delete; no renewal of this claim is sent after it. Retried in the background until confirmed or
@@ -252,6 +257,14 @@ struct engine {
         size_t claim_size;     /* ops->claim_size, or what open set: a decorator has that of its inner engine */
         uint32_t capabilities; /* enum pawl_capability, set by open */
 };
+
+/* What overdue says of a store from which nothing was heard since then: last, if that is why it is not connected. */
+static inline int engine_silent(struct pawl_why *why, const char *where, int64_t ns, const struct pawl_why *last)
+{
+        if (last && last->code != PAWL_OK)
+                return why_set(why, last->code, "%s", last->text);
+        return why_set(why, PAWL_UNREACHABLE, "%s: no answer for %lld ms", where, (long long)(ns / 1000000));
+}
 
 /* registry.c: which scheme is which engine. */
 const struct engine_ops *engine_find(const char *scheme, struct pawl_why *why);

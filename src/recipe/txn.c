@@ -279,7 +279,8 @@ static int take(struct pawl_txn *txn, const char *name, struct pawl_lock_options
 
         if (code == PAWL_OK) {
                 (void)txn_add(txn, part, lock); /* nobody but this thread wounds it */
-        } else if (code == PAWL_TIMEOUT && bounded) {
+        } else if (bounded && (code == PAWL_TIMEOUT || code == PAWL_UNREACHABLE || code == PAWL_NO_QUORUM)) {
+                /* A store that is away is found by the first lock, which is waited for as long as the caller said. */
                 (void)txn_wound(txn);
                 code = recipe_fail(options->why, PAWL_WOUNDED,
                                    "who holds others waits for try_ms at most: that is over, restart the transaction");

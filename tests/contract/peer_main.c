@@ -252,7 +252,7 @@ static int contended_calls(void)
         pawl_lock *one, *none;
         int wrong = expect(pawl_acquire(client, "x", NULL, &one), PAWL_OK);
         wrong += expect(pawl_acquire(client, "x", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
-        wrong += expect(pawl_acquire(client, "x", PAWL_LOCK(.wait_ms = 30), &none), PAWL_TIMEOUT);
+        wrong += expect(pawl_acquire(client, "x", PAWL_LOCK(.wait_ms = 500), &none), PAWL_TIMEOUT);
         return wrong + expect(pawl_release(one), PAWL_OK);
 }
 

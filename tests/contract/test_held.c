@@ -96,7 +96,7 @@ TEST(the_handle_is_written_only_when_the_lock_is_held)
         MUST(pawl_acquire(one, "a", NULL, &lock));
         CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &untouched), PAWL_BUSY);
         CHECK(untouched == (pawl_lock *)&lock);
-        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 20), &untouched), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 500), &untouched), PAWL_TIMEOUT);
         CHECK(untouched == (pawl_lock *)&lock);
         CHECK_CODE(pawl_acquire(one, "", NULL, &untouched), PAWL_INVALID);
         CHECK(untouched == (pawl_lock *)&lock);

@@ -485,7 +485,7 @@ TEST(the_figures_add_up)
         }
         MUST(pawl_acquire(two, "a", NULL, &other));
         CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &lock), PAWL_BUSY);
-        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 20), &lock), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.wait_ms = 500), &lock), PAWL_TIMEOUT);
         MUST(pawl_acquire_async(one, "a", NULL, see_granted, &seen, &lock));
         CHECK_CODE(pawl_stats(one, &stats), PAWL_OK);
         CHECK_UINT(stats.waiting, 1);

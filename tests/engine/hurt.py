@@ -589,7 +589,7 @@ def a_refused_try_leaves_nothing_in_the_line(store):
     for _ in range(20):
         equal(other.acquire("a").code, BUSY)
         equal(len(store.line("a")), 1, store.line("a"))
-    equal(other.acquire("a", wait=50).code, TIMEOUT)
+    equal(other.acquire("a", wait=500).code, TIMEOUT)
     eventually(lambda: len(store.line("a")) == 1, store.line("a"))
     equal(holder.release(), OK)
 

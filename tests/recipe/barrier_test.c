@@ -62,8 +62,8 @@ TEST(who_gives_up_or_dies_does_not_count)
         pawl_barrier *barrier;
 
         NEEDS(one, PAWL_CAN_KEEP | PAWL_CAN_SHARE | PAWL_CAN_INSPECT);
-        CHECK_CODE(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
-        CHECK_CODE(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 100), &barrier), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_barrier_enter(one, "b", 2, PAWL_BARRIER(.wait_ms = 500), &barrier), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_barrier_enter(two, "b", 2, PAWL_BARRIER(.wait_ms = 500), &barrier), PAWL_TIMEOUT);
         REQUIRE_CODE(ask_peer(peer, "acquire barrier/b 0 500 0 1"), PAWL_OK);
         kill_peer(peer);
         CHECK(SOON(nothing_is_left(one, "barrier/b")));

@@ -162,7 +162,7 @@ TEST(who_does_not_want_to_wait_hears_that_another_builds)
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "flight/p", NULL, &lock));
         CHECK_CODE(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = PAWL_NO_WAIT), build, &work, &value), PAWL_BUSY);
-        CHECK_CODE(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = 100), build, &work, &value), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_flight(two, "p", PAWL_FLIGHT(.wait_ms = 500), build, &work, &value), PAWL_TIMEOUT);
         CHECK_CODE(pawl_release(lock), PAWL_OK);
 }
 

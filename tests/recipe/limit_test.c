@@ -92,7 +92,7 @@ TEST(a_bucket_that_another_one_does_not_give_back_is_not_waited_for_longer_than_
 
         NEEDS(one, PAWL_CAN_KEEP);
         MUST(pawl_acquire(one, "limit/l", PAWL_LOCK(.ttl_ms = 3 * PATIENCE), &lock));
-        CHECK_CODE(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 100, .why = &why), NULL), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_limit(two, "l", PAWL_LIMIT(.rate = 1, .wait_ms = 500, .why = &why), NULL), PAWL_TIMEOUT);
         CHECK_CODE(why.code, PAWL_TIMEOUT);
         MUST(pawl_store(lock, "pawl-limit 1 9223372036854775807", 32, 0));
         CHECK_CODE(pawl_release(lock), PAWL_OK);

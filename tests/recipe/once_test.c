@@ -195,7 +195,7 @@ TEST(who_does_not_want_to_wait_hears_that_another_is_at_it)
         MUST(pawl_once_begin(one, "k", NULL, &result, &lock));
         REQUIRE(lock);
         CHECK_CODE(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PAWL_NO_WAIT), &result, &none), PAWL_BUSY);
-        CHECK_CODE(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = 100), &result, &none), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = 500), &result, &none), PAWL_TIMEOUT);
         CHECK_CODE(pawl_release(lock), PAWL_OK);
         MUST(pawl_once_begin(two, "k", PAWL_ONCE(.wait_ms = PATIENCE), &result, &lock));
         CHECK(lock);

@@ -44,7 +44,7 @@ TEST(one_upgradable_reader_stands_beside_plain_ones)
         CHECK_CODE(pawl_rw_upgrade(upgradable, PAWL_NO_WAIT), PAWL_BUSY);
         CHECK_INT(pawl_rw_mode(upgradable), PAWL_UPGRADABLE);
         CHECK_CODE(pawl_rw_check(upgradable), PAWL_OK);
-        CHECK_CODE(pawl_rw_upgrade(upgradable, 100), PAWL_TIMEOUT);
+        CHECK_CODE(pawl_rw_upgrade(upgradable, 500), PAWL_TIMEOUT);
         CHECK_CODE(pawl_rw_check(upgradable), PAWL_OK);
         CHECK_CODE(pawl_rw_upgrade(reader, PAWL_NO_WAIT), PAWL_MISUSE);
         CHECK_CODE(pawl_rw_release(reader), PAWL_OK);

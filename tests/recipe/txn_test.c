@@ -239,7 +239,7 @@ TEST(who_does_not_wait_is_told_that_it_is_busy)
                 txn = begin(two, policy, 0, NULL);
                 MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
                 CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
-                CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = 50), NULL), PAWL_TIMEOUT);
+                CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = 500), NULL), PAWL_TIMEOUT);
                 CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
         }
         CHECK_CODE(pawl_release(lock), PAWL_OK);

@@ -331,6 +331,7 @@ struct etcd_part {
         struct etcd_wait *wait;     /* while it waits: for whom (etcd_wait.c) */
         struct etcd_wait *behind;   /* the first of our own that wait for this one */
         uint64_t order;             /* its key's create_revision; 0: not known to be there */
+        int64_t asked_at;           /* when it was asked for */
         int64_t since;              /* tried since; held since */
         int64_t base_at;            /* etcd->base_at when it entered */
         uint8_t state;              /* enum part_state */
@@ -348,6 +349,7 @@ struct etcd_part {
 
 void claim_acquire(struct engine *engine, struct claim *claim);
 void claim_cancel(struct engine *engine, struct claim *claim);
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void claim_release(struct engine *engine, struct claim *claim);
 

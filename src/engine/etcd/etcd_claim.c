@@ -689,6 +689,7 @@ void claim_acquire(struct engine *engine, struct claim *claim)
         struct etcd_part *part = part_of(claim);
 
         claim_know(etcd_of(engine), claim);
+        part->asked_at = etcd_now(part->etcd);
         part->state = PART_TERMING;
         if (claim->delay && delay_begin(part) != PAWL_OK)
                 claim_refuse(part, PAWL_NO_MEMORY, NULL);
@@ -726,6 +727,18 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
 }
 
 /* ---- cancel ------------------------------------------------------------------------------------------------------ */
+
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct etcd *etcd = etcd_of(engine);
+        const struct etcd_part *part = part_of(claim);
+        const struct etcd_channel *channel = &etcd->channel;
+        bool cut_off = !channel_ready(channel) || channel->stalled;
+
+        if (part->order != 0 && !cut_off) /* its key is there */
+                return PAWL_TIMEOUT;
+        return engine_silent(why, etcd->where, etcd_now(etcd) - part->asked_at, cut_off ? &channel->why : NULL);
+}
 
 void claim_cancel(struct engine *engine, struct claim *claim)
 {

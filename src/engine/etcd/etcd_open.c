@@ -221,6 +221,7 @@ const struct engine_ops etcd_engine = {
         .close = etcd_close,
         .acquire = claim_acquire,
         .cancel = claim_cancel,
+        .overdue = claim_overdue,
         .renew = claim_renew,
         .release = claim_release,
         .inspect = &etcd_inspect,

@@ -1003,7 +1003,7 @@ static void due(struct timer *timer)
                 return;
         if (!grpc->ready && now >= grpc->until) {
                 net_fail(&grpc->net, PAWL_UNREACHABLE,
-                         "%s: another protocol on this port: it does not answer as gRPC does", grpc->authority);
+                         "%s: no answer: the server hangs, or this port speaks another protocol", grpc->authority);
                 return;
         }
         grpc->hearing = true;

@@ -382,6 +382,22 @@ void hold_confirm(struct hold *hold, struct session *session, uint64_t token, in
 
 /* ---- cancel, renew ----------------------------------------------------------------------------------------------- */
 
+/* What waits in the server's queue is not answered before it has the lock. But no claim gets there before the first of ours
+ * for its name was answered: that one is the trier. */
+int advisory_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        struct advisory *advisory = postgres_of(engine)->advisory;
+        const struct hold *hold = hold_of(claim);
+        bool connected = session_other(advisory, NULL) != NULL;
+        const struct pawl_why *last = NULL;
+
+        if (connected && hold->state == WAITING && !hold->place->trier)
+                return PAWL_TIMEOUT;
+        if (!connected && !list_empty(&advisory->sessions))
+                last = &list_first(&advisory->sessions, struct session, listed)->wire.why;
+        return engine_silent(why, advisory->postgres->where, advisory_now(advisory) - hold->tried_at, last);
+}
+
 void advisory_cancel(struct engine *engine, struct claim *claim)
 {
         struct hold *hold = hold_of(claim);

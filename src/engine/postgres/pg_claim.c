@@ -354,6 +354,7 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
         } else if (part->cancelled) {
                 refuse_and_clean(part, PAWL_CANCELLED, NULL);
         } else if (error_passes(why) && now - part->tried_at < postgres->timeout) {
+                postgres->refusal = *why;
                 park_a_while(part, ASKING);
         } else {
                 refuse_and_clean(part, why->code, why->text);
@@ -493,6 +494,21 @@ static void send_cancel(struct part *part)
 {
         part->until = postgres_now(part->postgres) + part->claim->ttl + part->claim->delay;
         ask_or_park(part, CANCELLING, write_cancel, cancel_answered);
+}
+
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct postgres *postgres = postgres_of(engine);
+        const struct part *part = part_of(claim);
+        const struct pawl_why *last = NULL;
+
+        if (!wire_ready(&postgres->wire))
+                last = &postgres->wire.why;
+        else if (part->ticket) /* it was answered, and told to wait */
+                return PAWL_TIMEOUT;
+        else if (part->state == PARKED)
+                last = &postgres->refusal;
+        return engine_silent(why, postgres->where, postgres_now(postgres) - part->tried_at, last);
 }
 
 void claim_cancel(struct engine *engine, struct claim *claim)

@@ -258,6 +258,11 @@ static void postgres_cancel(struct engine *engine, struct claim *claim)
         (postgres_of(engine)->advisory ? advisory_cancel : claim_cancel)(engine, claim);
 }
 
+static int postgres_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        return (postgres_of(engine)->advisory ? advisory_overdue : claim_overdue)(engine, claim, why);
+}
+
 static void postgres_renew(struct engine *engine, struct claim *const *claims, size_t n)
 {
         (postgres_of(engine)->advisory ? advisory_renew : claim_renew)(engine, claims, n);
@@ -276,6 +281,7 @@ const struct engine_ops postgres_engine = {
         .close = postgres_close,
         .acquire = postgres_acquire,
         .cancel = postgres_cancel,
+        .overdue = postgres_overdue,
         .renew = postgres_renew,
         .release = postgres_release,
         .inspect = &postgres_inspect,

@@ -264,8 +264,9 @@ struct postgres {
          * queue when they were last asked for: the short statement would be a round trip for nothing. */
         uint32_t taking[NAME_HASHES];
         bool crowded[NAME_HASHES];
-        struct timer retry; /* ask again what the server could not do at the moment */
-        struct timer reap;  /* old rows into the floor, now and then */
+        struct pawl_why refusal; /* the last one that parked a claim for a while */
+        struct timer retry;      /* ask again what the server could not do at the moment */
+        struct timer reap;       /* old rows into the floor, now and then */
         struct ask reaping;
         struct advisory *advisory; /* NULL: rows */
 };
@@ -289,6 +290,7 @@ const char *key_of(const struct postgres *postgres, const char *name, char key[K
 extern const struct wire_events lease_events; /* pg_claim.c */
 void claim_acquire(struct engine *engine, struct claim *claim);
 void claim_cancel(struct engine *engine, struct claim *claim);
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void claim_release(struct engine *engine, struct claim *claim);
 void claim_know(struct postgres *postgres, struct claim *claim);
@@ -357,6 +359,7 @@ int advisory_open(struct postgres *postgres, const struct url *url, struct pawl_
 void advisory_close(struct postgres *postgres);
 void advisory_acquire(struct engine *engine, struct claim *claim);
 void advisory_cancel(struct engine *engine, struct claim *claim);
+int advisory_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void advisory_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void advisory_release(struct engine *engine, struct claim *claim);
 struct wire *advisory_wire(struct postgres *postgres); /* one that can be asked something; NULL: there is none */

@@ -243,6 +243,7 @@ struct redis {
         size_t known;     /* claims */
         struct ask check; /* of the server's settings, once */
         bool checked;
+        struct pawl_why refusal;     /* the last one that parked a claim for a while */
         struct timer retry;          /* ask again what the server could not do at the moment */
         struct redis_member *member; /* redis_member.c; NULL: not one of a quorum */
         void (*member_news)(struct redis *redis, const redisReply *reply); /* of other channels than our own */
@@ -268,6 +269,7 @@ static inline int64_t redis_now(const struct redis *redis)
 
 void claim_acquire(struct engine *engine, struct claim *claim);
 void claim_cancel(struct engine *engine, struct claim *claim);
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void claim_release(struct engine *engine, struct claim *claim);
 /* Takes a claim in hand; takes it out of everything: the engine has forgotten it. */

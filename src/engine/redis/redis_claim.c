@@ -317,6 +317,7 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
         } else if (part->cancelled) {
                 refuse_and_clean(part, PAWL_CANCELLED, NULL);
         } else if (wire_passes(why) && now - part->tried_at < redis->timeout && is_worth_another_try(part)) {
+                redis->refusal = *why;
                 park_a_while(part, ASKING);
         } else {
                 refuse_and_clean(part, why->code, why->text);
@@ -493,6 +494,23 @@ static void send_cancel(struct part *part)
         if (part->state != CANCELLING && !(part->state == PARKED && part->want == CANCELLING))
                 part->until = redis_now(part->redis) + part->claim->ttl + part->claim->delay;
         ask_or_park(part, CANCELLING, write_cancel, cancel_answered);
+}
+
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct redis *redis = redis_of(engine);
+        const struct part *part = part_of(claim);
+        const struct pawl_why *last = NULL;
+
+        if (!redis->commands.ready)
+                last = &redis->commands.why;
+        else if (part->state == WAITING && !redis->news.ready)
+                last = &redis->news.why;
+        else if (part->ticket) /* it was answered, and told to wait */
+                return PAWL_TIMEOUT;
+        else if (part->state == PARKED)
+                last = &redis->refusal;
+        return engine_silent(why, redis->where, redis_now(redis) - part->tried_at, last);
 }
 
 void claim_cancel(struct engine *engine, struct claim *claim)

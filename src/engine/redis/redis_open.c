@@ -259,6 +259,7 @@ const struct engine_ops redis_engine = {
         .close = redis_close,
         .acquire = claim_acquire,
         .cancel = claim_cancel,
+        .overdue = claim_overdue,
         .renew = claim_renew,
         .release = claim_release,
         .inspect = &redis_inspect,

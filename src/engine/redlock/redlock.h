@@ -195,6 +195,7 @@ static inline struct part *part_of(const struct claim *claim)
 
 void claim_acquire(struct engine *engine, struct claim *claim);
 void claim_cancel(struct engine *engine, struct claim *claim);
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void claim_release(struct engine *engine, struct claim *claim);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 /* Goes for it: there is a majority, and its place is free to try. */
@@ -229,8 +230,9 @@ struct place {
         struct list waiting; /* struct part, in their order */
         struct timer timer;  /* try again; or, if nobody waits, stop listening */
         uint64_t hash;
-        uint32_t failures; /* in a row, for the pause */
-        nodes_t freed;     /* nodes that told that it was given back */
+        int64_t answered_at; /* when a majority last said anything of it; 0: never */
+        uint32_t failures;   /* in a row, for the pause */
+        nodes_t freed;       /* nodes that told that it was given back */
         bool listening;
         size_t length;
         char name[PAWL_NAME_MAX + 1];

@@ -412,7 +412,7 @@ static void undone(struct part *part)
                 refuse_without_quorum(part);
         else {
                 if (outcome != OUTCOME_SILENT)
-                        part->asked_at = redlock_now(redlock);
+                        part->asked_at = place->answered_at = redlock_now(redlock);
                 place_wait(part, outcome);
                 return;
         }
@@ -467,6 +467,18 @@ static void fail(struct part *part, struct round *round)
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* Of the claims of one client for one name one asks for all of them. */
+int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct redlock *redlock = redlock_of(engine);
+        const struct part *part = part_of(claim);
+        const struct place *place = part->place;
+
+        if (trust_quorum(redlock) && place && (place->holder || place->answered_at >= part->since))
+                return PAWL_TIMEOUT;
+        return trust_why(redlock, why);
+}
 
 void claim_cancel(struct engine *engine, struct claim *claim)
 {

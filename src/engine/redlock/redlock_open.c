@@ -306,6 +306,7 @@ const struct engine_ops redlock_engine = {
         .close = redlock_close,
         .acquire = claim_acquire,
         .cancel = claim_cancel,
+        .overdue = claim_overdue,
         .renew = claim_renew,
         .release = claim_release,
         .inspect = &redlock_inspect,

@@ -121,6 +121,7 @@ struct place *place_get(struct redlock *redlock, const char *name, size_t length
         place->length = length;
         place->failures = 0;
         place->freed = 0;
+        place->answered_at = 0;
         memcpy(place->name, name, length);
         place->name[length] = '\0';
         list_append(bucket_of(redlock, hash), &place->hashed);
@@ -333,6 +334,7 @@ void place_taken(struct place *place, struct part *holder)
 
         place->trying = NULL;
         place->holder = holder;
+        place->answered_at = redlock_now(place->redlock);
         place->failures = 0;
         for (struct list *at = place->waiting.next; at != &place->waiting; at = next) {
                 struct part *part = container_of(at, struct part, listed);

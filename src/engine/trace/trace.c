@@ -447,6 +447,15 @@ static void leases_forget(struct engine *engine, struct claim *claim)
         trace->inner->ops->leases->forget(trace->inner, claim);
 }
 
+static int trace_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        struct trace *trace = trace_of(engine);
+        int code = trace->inner->ops->overdue(trace->inner, claim, why);
+
+        say(trace, "overdue", claim->name, "%s", code_name(code));
+        return code;
+}
+
 static const struct engine_leases trace_leases = {
         .word = leases_word,
         .read = leases_read,
@@ -496,6 +505,7 @@ static void take_after(struct trace *trace)
         size_t align = _Alignof(struct note);
 
         trace->ops = trace_engine;
+        trace->ops.overdue = inner->ops->overdue ? trace_overdue : NULL;
         trace->ops.instant = inner->ops->instant ? &trace_instant : NULL;
         take_inspect_after(trace, inner->ops->inspect);
         trace->ops.leases = inner->ops->leases ? &trace_leases : NULL;

@@ -283,6 +283,7 @@ void zk_claim_asked(struct zk_part *part);
 void zk_claim_broken(struct zk_part *part);
 void zk_claim_acquire(struct engine *engine, struct claim *claim);
 void zk_claim_cancel(struct engine *engine, struct claim *claim);
+int zk_claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why);
 void zk_claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 void zk_claim_release(struct engine *engine, struct claim *claim);
 int zk_claims_open(struct zk *zk);

@@ -746,6 +746,20 @@ static void cancel_parked(struct zk_part *part)
         }
 }
 
+int zk_claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct zk *zk = zk_of(engine);
+        const struct zk_part *part = zk_part_of(claim);
+        const struct zk_session *session = part->session;
+
+        bool connected = session && session->state == ZK_CONNECTED;
+
+        if (connected && part->made)
+                return PAWL_TIMEOUT;
+        return engine_silent(why, zk->where, zk_now(zk) - part->until,
+                             session && !connected && session->state != ZK_GREETING ? &session->why : NULL);
+}
+
 void zk_claim_cancel(struct engine *engine, struct claim *claim)
 {
         struct zk_part *part = zk_part_of(claim);

@@ -380,6 +380,7 @@ const struct engine_ops zookeeper_engine = {
         .close = zk_close,
         .acquire = zk_claim_acquire,
         .cancel = zk_claim_cancel,
+        .overdue = zk_claim_overdue,
         .renew = zk_claim_renew,
         .release = zk_claim_release,
         .inspect = &zk_inspect,
