@@ -53,7 +53,7 @@ VARIANTS = {
          OTHER_DRIVE),
         (r"^contract long ", LONG),
         (r"^contract \w+ (tls|password|unix|cut|three|auth|role) ", OTHER_WAY),
-        (r"^redis (waiting|queue)$|^(zookeeper|etcd) (ensemble|cut|command)$", SERVERS_FAIL),
+        (r"^redis (waiting|successors)$|^(zookeeper|etcd) (ensemble|cut|command)$", SERVERS_FAIL),
         (r"^postgres (failover|pooler|cut|command|doctor|functions|input)$", SERVERS_FAIL),
         (r"^updates|^guard postgres races$|^cli (guard (redis|postgres|http)|fencing)", PLAIN_HAS_IT),
         (r"^guard redis (tls|password|unix|cut|every_byte|alloc)$|^guard sqlite wal$|^guard http (tls|python|file)$", OTHER_WAY),
@@ -66,14 +66,14 @@ VARIANTS = {
          OTHER_DRIVE),
         (r"^contract long ", LONG),
         (r"^contract \w+ (tls|password|unix|cut|three|auth|role) ", OTHER_WAY),
-        (r"^redis (failover|waiting|queue|cut|command)$|^(zookeeper|etcd|postgres) ", SERVERS_FAIL),
+        (r"^redis (failover|waiting|successors|cut|command)$|^(zookeeper|etcd|postgres) ", SERVERS_FAIL),
         (r"^line$", "order of claims in one thread, tried exhaustively; runs in gcc, clang and asan"),
         (r"^updates|^sqlite|^guard (?!(mem|file|sqlite|redis|postgres|http mem)$)", PLAIN_HAS_IT),
         (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
     )),
     "clang": Variant("build-clang", "clang", ("-Dbuiltin_trace=true",), ("unit", "engine", "contract"), (
         (r"^contract (trace|local caller|long|red|zookeeper|etcd|postgres)", "clang's warnings and code are the aim; local runs here"),
-        (r"^redis (tokens|faults|failover|waiting|queue|cut|command)$|^(redlock|zookeeper|etcd|postgres) ", PLAIN_HAS_IT),
+        (r"^redis (tokens|faults|failover|waiting|successors|cut|command)$|^(redlock|zookeeper|etcd|postgres) ", PLAIN_HAS_IT),
     ), whole=True),
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""queue.py - what those in a queue owe each other: a successor that dies or stops costs its own lease and not its predecessor's,
+"""successors.py - what those in a queue owe each other: a successor that dies or stops costs its own lease and not its predecessor's,
 a monitor changes nothing, many wait at the price of one, and a release does not grow with the number of holders."""
 import time
 
