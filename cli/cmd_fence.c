@@ -23,7 +23,7 @@ static int run(const struct command *command, int argc, char **argv)
         uint64_t token;
         int code, first, status;
 
-        if (!options_read(command, store_options, &argc, &argv, &status))
+        if (!options_read(command, store_token_options, &argc, &argv, &status))
                 return status;
         first = argc > 2 && !strcmp(argv[2], "--") ? 3 : 2;
         if (argc <= first)

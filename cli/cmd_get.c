@@ -10,6 +10,7 @@ static bool with_version;
 
 static const struct option options[] = {
         STORE_OPTION,
+        STORE_FORCE,
         {'V', "with-version", NULL, "without TOKEN: print the version first, in a line of its own", option_flag,
          &with_version},
         {0},

@@ -22,7 +22,7 @@ static int run(const struct command *command, int argc, char **argv)
         uint64_t floor, pruned;
         int code, status;
 
-        if (!options_read(command, store_options, &argc, &argv, &status) ||
+        if (!options_read(command, store_token_options, &argc, &argv, &status) ||
             !arguments_count(command, argc, 1, 1, &status) || !store_open(command, argv[0], &guard, &floor, &status))
                 return status;
         code = pawl_guard_prune(guard, floor, &why, &pruned);

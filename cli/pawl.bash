@@ -10,7 +10,7 @@ _pawl() {
         else
                 case $command in
                 show | break) words=$(pawl ls 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-                fence | put | get | marks) words=$(pawl marks 2>/dev/null | awk 'NR > 1 { print $1 }') ;; # of $PAWL_STORE
+                fence | put | get | marks | forget) words=$(pawl marks 2>/dev/null | awk 'NR > 1 { print $1 }') ;; # of $PAWL_STORE
                 *) return ;;
                 esac
         fi

@@ -7,8 +7,13 @@
 #include <strings.h>
 
 static const char *store;
+bool store_forced;
+
+/* docs/decisions/0183: clocks in microseconds stay below 2^53 for two centuries, etcd and ZooKeeper below 2^62 for ever. */
+static const uint64_t ENGINES_END = UINT64_C(1) << 62;
 
 const struct option store_options[] = {STORE_OPTION, {0}};
+const struct option store_token_options[] = {STORE_OPTION, STORE_FORCE, {0}};
 
 bool option_store(const struct option *option, const char *text)
 {
@@ -34,7 +39,16 @@ static bool read_number(const char *text, uint64_t *number)
 
 static bool read_token(const char *text, uint64_t *token)
 {
-        if (read_number(text, token) && *token > 0)
+        bool good = read_number(text, token) && *token > 0;
+
+        if (good && *token >= ENGINES_END && !store_forced) {
+                say("%s is no token of a lock: no engine makes 2^62 or more, and this one would be greater than all of "
+                    "them "
+                    "for ever; --force if you mean it",
+                    text);
+                return false;
+        }
+        if (good)
                 return true;
         say("a token is a number from 1 to 2^63 - 1, such as $PAWL_TOKEN, not '%s'", text);
         return false;

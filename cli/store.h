@@ -8,10 +8,20 @@
 
 /* --store STORE: read by store_options, or by those of a command that has more, used by store_open. */
 extern const struct option store_options[];
+/* The same for commands that take a TOKEN. */
+extern const struct option store_token_options[];
 bool option_store(const struct option *, const char *text);
 #define STORE_OPTION                                                                                                   \
         {                                                                                                              \
                 0, "store", "STORE", "where the guard is, such as file:DIR; else $PAWL_STORE", option_store, NULL      \
+        }
+
+/* --force: see store_open. */
+extern bool store_forced;
+#define STORE_FORCE                                                                                                    \
+        {                                                                                                              \
+                0, "force", NULL, "also with a TOKEN of 2^62 or more, which no engine makes", option_flag,             \
+                        &store_forced                                                                                  \
         }
 
 /* --store was there; $PAWL_STORE alone does not count. */
@@ -20,7 +30,8 @@ bool store_named(void);
 /* What the help of each says of STORE. */
 #define STORE_DETAILS "STORE is file:DIR, sqlite:FILE, postgres://..., redis://... or http://...; see pawl-fence(1).\n"
 
-/* Opens the guard, and reads TOKEN if token_text is not NULL. False: says why, and *status is the command's. */
+/* Opens the guard, and reads TOKEN if token_text is not NULL. One that no engine makes would shut the resource to all that
+ * they do make, so it is refused without --force. False: says why, and *status is the command's. */
 bool store_open(const struct command *, const char *token_text, pawl_guard **guard, uint64_t *token, int *status);
 
 /* Reads VERSION, which may be 0. False: says why. */

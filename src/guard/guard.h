@@ -54,9 +54,17 @@ struct pawl_guard {
         bool insecure; /* the URL says insecure=yes: nobody checks who answers */
 };
 
-/* The sentence of a stale token, the same for all. Inline: a guard in a module uses no symbol of the library. */
+/* The sentence of a stale token, the same for all. Inline: a guard in a module uses no symbol of the library. Tokens of one
+ * store of locks are never so far apart: a counter that began anew, or another engine. */
 static inline int guard_stale(const struct visit *visit, uint64_t greatest)
 {
+        if (greatest / 1024 > visit->token)
+                return why_set(
+                        visit->why, PAWL_STALE,
+                        "token %" PRIu64 " is too old for \"%s\": %" PRIu64
+                        " has been admitted, so far above it that the two come from different stores of locks; if "
+                        "the lock has moved, see pawl forget",
+                        visit->token, visit->resource, greatest);
         return why_set(visit->why, PAWL_STALE,
                        "token %" PRIu64 " is too old for \"%s\": %" PRIu64
                        " has been admitted; another one has had the lock since",

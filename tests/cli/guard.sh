@@ -38,6 +38,64 @@ head -c 300000 /dev/urandom >"$scratch/large"
 "$pawl" get --store "$store" large 1 >"$scratch/copy"
 ok "what goes in comes out, byte by byte" cmp "$scratch/large" "$scratch/copy"
 
+# ---- what a command prints
+mkdir "$scratch/other"
+store=file:$scratch/other
+status 0 "put writes what COMMAND prints" "$pawl" put --store "$store" report 5 -- sh -c 'echo whole; echo report'
+is "all of it" "$(cat "$scratch/other/report")" 'whole
+report'
+for how in 'exit 3' 'echo half; exit 3' 'exit 124'; do
+        status "${how##* }" "a COMMAND that fails has its status: $how" "$pawl" put --store "$store" report 6 -- sh -c "$how"
+        is "and replaces nothing: $how" "$(cat "$scratch/other/report")" 'whole
+report'
+done
+ok "which is said in one sentence" one_sentence
+status 143 "so has one that is killed" "$pawl" put --store "$store" report 6 -- sh -c 'echo half; kill -TERM $$'
+status 127 "a COMMAND that is not there is 127" "$pawl" put --store "$store" report 6 -- no-such-command-here
+status 126 "one that is no program is 126" "$pawl" put --store "$store" report 6 -- "$scratch/large"
+status 125 "-- without a COMMAND is wrong" "$pawl" put --store "$store" report 6 --
+status 125 "and so is a COMMAND without --" "$pawl" put --store "$store" report 6 echo in
+is "nothing of this has replaced anything" "$(cat "$scratch/other/report")" 'whole
+report'
+ok "nor admitted anything" sh -c 'echo again | "$0" put --store "$1" report 5' "$pawl" "$store"
+status 124 "a stale token is 124 after COMMAND" "$pawl" put --store "$store" report 4 -- echo late
+is "its input is ours" "$(echo hello | "$pawl" put --store "$store" report 7 -- cat && cat "$scratch/other/report")" hello
+status 0 "an empty output empties" "$pawl" put --store "$store" report 8 -- true
+is "it is empty" "$(cat "$scratch/other/report")" ""
+ok "much is no problem" "$pawl" put --store "$store" report 9 -- cat "$scratch/large"
+ok "and comes whole" cmp "$scratch/large" "$scratch/other/report"
+ok "with a version too" "$pawl" put --store "$store" --if-version 0 counted -- echo one
+status 124 "which must be right" "$pawl" put --store "$store" --if-version 0 counted -- echo late
+is "and is" "$("$pawl" get --store "$store" -V counted)" '1
+one'
+# shellcheck disable=SC2016
+is "COMMAND sees no passwords" "$(env PAWL_STORE=redis://u:secret@127.0.0.1 "$pawl" put --store "$store" seen 1 -- \
+        sh -c 'echo "$PAWL_STORE"' && cat "$scratch/other/seen")" "$(env PAWL_STORE=redis://u:secret@127.0.0.1 "$pawl" fence \
+        --store "$store" door 7 sh -c 'echo "$PAWL_STORE"')"
+
+# ---- tokens that no engine makes, and forgetting
+for command in "put --store $store shut" "get --store $store shut" "fence --store $store shut" "prune --store $store"; do
+        # shellcheck disable=SC2086
+        status 125 "$command refuses a token that no engine makes" "$pawl" $command 4611686018427387904 </dev/null
+done
+is "and admits nothing" "$("$pawl" marks --store "$store" shut)" ""
+ok "the greatest that one makes passes" "$pawl" put --store "$store" great 4611686018427387903 -- echo x
+ok "with --force all do" "$pawl" put --store "$store" --force shut 9223372036854775807 -- echo x
+status 124 "and then none below" put shut 1794966346892925 late
+like "which is explained" "$errors" "*come from different stores of locks*pawl forget*"
+status 125 "forget asks first" "$pawl" forget --store "$store" shut
+like "and says what it would do" "$errors" "*'shut' refuses tokens below 9223372036854775807*--yes*"
+status 124 "nothing was forgotten" put shut 1281 late
+is "with --yes it forgets the mark and prints it" "$("$pawl" forget --store "$store" --yes shut)" 9223372036854775807
+is "the data stay" "$(cat "$scratch/other/shut")" x
+ok "and smaller tokens pass" put shut 1281 moved
+status 124 "but only from there on" put shut 1280 late
+like "as a late one's" "$errors" "*1281 has been admitted; another one has had the lock since*"
+status 1 "what has no mark cannot be forgotten" "$pawl" forget --store "$store" --yes nothing-here
+status 1 "not even if another's name begins so" "$pawl" forget --store "$store" --yes shu
+status 125 "forget takes one name" "$pawl" forget --store "$store" --yes a b
+store=file:$scratch/store
+
 is "fence runs COMMAND" "$("$pawl" fence --store "$store" door 7 echo in)" in
 is "behind -- too" "$("$pawl" fence --store "$store" door 7 -- echo in)" in
 status 6 "its status is COMMAND's" "$pawl" fence --store "$store" door 7 sh -c 'exit 6'
