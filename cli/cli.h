@@ -130,6 +130,7 @@ void json_open(FILE *, const char *key, char bracket);
 void json_close(FILE *, char bracket);
 void json_text(FILE *, const char *key, const char *text); /* NULL: null */
 void json_number(FILE *, const char *key, int64_t number);
+void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
 void json_seconds(FILE *, const char *key, int64_t ms); /* 1.250 */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */

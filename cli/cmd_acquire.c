@@ -17,7 +17,7 @@ static void print_json(pawl_lock *lock, const char *word)
 {
         json_open(stdout, NULL, '{');
         json_text(stdout, "name", pawl_name(lock));
-        json_number(stdout, "token", (int64_t)pawl_token(lock));
+        json_token(stdout, "token", pawl_token(lock));
         json_text(stdout, "lease", word);
         json_number(stdout, "remaining_ms", pawl_remaining_ms(lock));
         json_close(stdout, '}');

@@ -59,7 +59,7 @@ static void print_leader(const struct pawl_leader *leader)
 static void print_json(const struct pawl_leader *leader)
 {
         json_open(stdout, NULL, '{');
-        json_number(stdout, "epoch", leader ? (int64_t)leader->epoch : 0);
+        json_token(stdout, "epoch", leader ? leader->epoch : 0);
         json_text(stdout, "owner", leader ? leader->owner : NULL);
         json_text(stdout, "note", leader ? leader->note : NULL);
         json_text(stdout, "value", leader ? leader->value : NULL);

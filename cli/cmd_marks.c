@@ -13,7 +13,7 @@ static void print_json(const struct pawl_guard_entry *entry)
         json_open(stdout, NULL, '{');
         json_text(stdout, "name", entry->resource);
         if (entry->code == PAWL_OK)
-                json_number(stdout, "token", (int64_t)entry->token);
+                json_token(stdout, "token", entry->token);
         else
                 json_text(stdout, "token", NULL);
         json_text(stdout, "error", entry->code == PAWL_OK ? NULL : pawl_error_name(entry->code));

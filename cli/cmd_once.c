@@ -48,7 +48,7 @@ static void print_json(const struct pawl_result *result)
         json_open(stdout, NULL, '{');
         json_text(stdout, "key", request.key);
         json_number(stdout, "status", result->status);
-        json_number(stdout, "token", (int64_t)result->token);
+        json_token(stdout, "token", result->token);
         json_number(stdout, "size", (int64_t)result->size);
         json_flag(stdout, "cut", result->flags & OUTPUT_CUT);
         json_seconds(stdout, "stored", result->stored_us / 1000);

@@ -13,7 +13,7 @@ static int renew(pawl_client *client, const char *word)
         if (code == PAWL_OK && settings.json) {
                 json_open(stdout, NULL, '{');
                 json_text(stdout, "name", pawl_name(lock));
-                json_number(stdout, "token", (int64_t)pawl_token(lock));
+                json_token(stdout, "token", pawl_token(lock));
                 json_number(stdout, "remaining_ms", pawl_remaining_ms(lock));
                 json_close(stdout, '}');
                 json_end(stdout);

@@ -302,6 +302,16 @@ void json_number(FILE *out, const char *key, int64_t number)
         fprintf(out, "%lld", (long long)number);
 }
 
+/* A string: what reads numbers as doubles (jq, JavaScript) would round one above 2^53, and two holders would look alike. */
+void json_token(FILE *out, const char *key, uint64_t token)
+{
+        json_key(out, key);
+        if (token)
+                fprintf(out, "\"%llu\"", (unsigned long long)token);
+        else
+                fputs("null", out);
+}
+
 void json_seconds(FILE *out, const char *key, int64_t ms)
 {
         json_key(out, key);
@@ -331,7 +341,7 @@ void json_entry(FILE *out, const struct pawl_entry *entry)
         json_text(out, "owner", entry->owner);
         json_text(out, "note", entry->note);
         if (entry->token)
-                json_number(out, "token", (int64_t)entry->token);
+                json_token(out, "token", entry->token);
         json_number(out, "remaining_ms", entry->remaining_ms);
         json_seconds(out, "since", entry->since_ms);
         if (entry->role == PAWL_ROLE_PAST) {

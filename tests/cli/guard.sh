@@ -141,7 +141,7 @@ nothing 1
 orders 12"
 is "those with a prefix" "$("$pawl" marks li | tail -n +2 | tr -s ' ')" "lines 2"
 is "none is nothing" "$("$pawl" marks none)" ""
-is "marks --json" "$("$pawl" marks --json li)" '[{"name":"lines","token":2,"error":null}]'
+is "marks --json" "$("$pawl" marks --json li)" '[{"name":"lines","token":"2","error":null}]'
 echo nonsense >"$scratch/store/.lines.pawl"
 status 1 "a mark that cannot be read is 1" "$pawl" marks li
 like "it is listed without a token" "$output" "*lines *-"

@@ -46,7 +46,7 @@ ok "acquire --json is JSON" python3 -m json.tool "$scratch/json"
 is "with all that is needed" "$(python3 -c '
 import json, sys
 entry = json.load(open(sys.argv[1]))
-print(entry["name"], entry["token"] > 0, len(entry["lease"]) > 10, entry["remaining_ms"] > 0)' "$scratch/json")" \
+print(entry["name"], int(entry["token"]) > 0, len(entry["lease"]) > 10, entry["remaining_ms"] > 0)' "$scratch/json")" \
         "y True True True"
 status 125 "a lease that cannot be printed is given back" sh -c '"$0" acquire z >/dev/full' "$pawl"
 ok "which is said in one sentence" one_sentence

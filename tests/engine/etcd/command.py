@@ -45,7 +45,7 @@ def looking_shows_holders_waiters_and_strangers():
     lease = stranger(store, "theirs")
     store.put(store.prefix + "no lock", "")
     mine, theirs = listed(store)
-    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", held.token, 1))
+    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", str(held.token), 1))
     equal((theirs["name"], theirs["role"], theirs["owner"]), ("theirs", "holder", "not pawl: %x" % lease))
     require("token" not in theirs, theirs)
     require(50000 < theirs["remaining_ms"] <= 60000, theirs)
@@ -99,7 +99,7 @@ def history_tells_who_had_it_also_to_others():
     equal(pawl("run", "-e", store.url(), "a", "false").code, 1)
     past = past_of(store, "a")
     equal([(line["note"], line["how"]) for line in past], [("false", "released"), ("true", "released")])
-    require(past[0]["token"] > past[1]["token"])
+    require(int(past[0]["token"]) > int(past[1]["token"]))
 
 
 @test
@@ -110,7 +110,7 @@ def a_holder_that_was_killed_is_a_past_owner_that_expired():
     eventually(lambda: store.keys(".pawl/past/"))
     holder.kill()
     eventually(lambda: store.line("a") == [])
-    equal([(line["token"], line["how"]) for line in past_of(store, "a")], [(token, "expired")])
+    equal([(int(line["token"]), line["how"]) for line in past_of(store, "a")], [(token, "expired")])
 
 
 @test

@@ -112,7 +112,7 @@ def looking_shows_holders_waiters_and_strangers():
     done = pawl("ls", "-e", server.url(), "--json")
     equal(done.code, 0, done.errors)
     mine, theirs = json.loads(done.output)
-    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", held.token, 1))
+    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", str(held.token), 1))
     equal((theirs["name"], theirs["role"], theirs["owner"]), ("theirs", "holder", "not pawl: a stranger's value"))
     require("token" not in theirs, theirs)
     shown = pawl("show", "-e", server.url(), "mine")

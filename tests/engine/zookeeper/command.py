@@ -41,7 +41,7 @@ def looking_shows_holders_waiters_and_strangers():
     stranger(store, "theirs", "_c_0b7f3b1c-6b0e-4a52-9a7e-2f0a1c3d4e5f-lock-", b"10.0.0.7\x07")
     stranger(store, "kazoos", "0123456789abcdef0123456789abcdef__lock__", b"me")
     kazoos, mine, theirs = listed(store)
-    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", held.token, 1))
+    equal((mine["name"], mine["role"], mine["token"], mine["waiters"]), ("mine", "holder", str(held.token), 1))
     equal((theirs["name"], theirs["role"], theirs["owner"]), ("theirs", "holder", "not pawl: 10.0.0.7?"))
     equal((kazoos["name"], kazoos["owner"]), ("kazoos", "not pawl: me"))
     require("token" not in theirs, theirs)
@@ -94,7 +94,7 @@ def history_tells_who_had_it_also_to_others():
     equal(pawl("run", "-e", store.url(), "a", "false").code, 1)
     past = [line for line in shown(store, "a") if line["role"] == "past"]
     equal([(line["note"], line["how"]) for line in past], [("false", "released"), ("true", "released")])
-    require(past[0]["token"] > past[1]["token"])
+    require(int(past[0]["token"]) > int(past[1]["token"]))
 
 
 @test
@@ -106,7 +106,7 @@ def a_holder_that_was_killed_is_a_past_owner_that_expired():
     holder.kill()
     eventually(lambda: store.line("a") == [])
     past = [line for line in shown(store, "a") if line["role"] == "past"]
-    equal([(line["token"], line["how"]) for line in past], [(token, "expired")])
+    equal([(int(line["token"]), line["how"]) for line in past], [(token, "expired")])
 
 
 @test
@@ -240,7 +240,7 @@ def a_lease_that_ran_out_is_a_past_owner():
     equal(done.code, 0, done.errors)
     eventually(lambda: store.line("x") == [])
     past = [line for line in shown(store, "x") if line["role"] == "past"]
-    equal([(line["token"], line["how"]) for line in past], [(int(done.output.split()[0]), "expired")])
+    equal([(int(line["token"]), line["how"]) for line in past], [(int(done.output.split()[0]), "expired")])
 
 
 @test
