@@ -317,6 +317,7 @@ void advisory_acquire(struct engine *engine, struct claim *claim)
         list_init(&hold->renewing);
         list_init(&hold->ask.listed);
         hold->tried_at = postgres_now(postgres);
+        postgres_bound(postgres, claim->ttl);
         hold_start(hold);
 }
 

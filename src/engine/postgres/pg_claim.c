@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-/* Those who stand in line already bear with a server that is away for so many times the time limit. */
+/* Claims that wait tolerate a server that is unreachable, or a row that stays locked, for this many times the time limit. */
 enum { PATIENCE_IN_LINE = 6 };
 #define RETRY_AFTER (100 * MS)
 
@@ -85,10 +85,48 @@ static void end_taking(struct part *part)
         part->taking = false;
 }
 
+/* ---- rows that somebody else has locked -------------------------------------------------------------------------- */
+
+/* A shorter lease has made it short, and may be over. */
+static void loosen_bound(struct postgres *postgres)
+{
+        postgres->lock_limit = LOCK_LIMIT_MOST;
+        postgres_bound(postgres, NEVER);
+        for (size_t room = 0; room < postgres->claims.size; room++)
+                for (struct link *link = postgres->claims.rooms[room]; link; link = link->next)
+                        postgres_bound(postgres, container_of(link, struct part, link)->claim->ttl);
+}
+
+/* An answer came to whatever it asked. Claims whose row was locked are tried again one after the other: each may keep what
+ * is behind it waiting for as long as lock_timeout, and the renewals of all other locks are. */
+static void note_answer(struct part *part, const PGresult *rows)
+{
+        if (part->postgres->retried == part)
+                part->postgres->retried = NULL;
+        part->blocked = error_is_blocked(rows);
+        if (part->blocked)
+                loosen_bound(part->postgres);
+}
+
+/* May it be sent now? */
+static bool take_turn(struct part *part)
+{
+        struct postgres *postgres = part->postgres;
+
+        if (!part->blocked)
+                return true;
+        if (postgres->retried)
+                return false;
+        postgres->retried = part;
+        return true;
+}
+
 void claim_forget(struct part *part)
 {
         if (!part->known)
                 return;
+        if (part->postgres->retried == part)
+                part->postgres->retried = NULL;
         renewal_leave(part);
         end_taking(part);
         if (part->state == WAITING)
@@ -169,10 +207,15 @@ void claim_park(struct part *part, enum claim_state want)
         wire_want(&part->postgres->wire);
 }
 
+/* As long as a row may hold up what is behind it, it does not: half of the time at least is for the others. */
 void retry_later(struct postgres *postgres)
 {
+        int64_t pause = postgres->retried || !list_empty(&postgres->parked) ? postgres->lock_limit : 0;
+
+        if (pause < RETRY_AFTER)
+                pause = RETRY_AFTER;
         if (postgres->retry.at == NEVER) /* moving: cannot fail */
-                loop_set(postgres->engine.host->loop, &postgres->retry, postgres_now(postgres) + RETRY_AFTER);
+                loop_set(postgres->engine.host->loop, &postgres->retry, postgres_now(postgres) + pause);
 }
 
 /* The server lives but cannot serve at the moment: once more in a while. */
@@ -214,8 +257,17 @@ static void unpark_all(struct postgres *postgres)
 
         list_init(&parked);
         list_splice(&parked, &postgres->parked);
-        while (!list_empty(&parked))
-                unpark(list_first(&parked, struct part, listed));
+        while (!list_empty(&parked)) {
+                struct part *part = list_first(&parked, struct part, listed);
+
+                if (take_turn(part)) {
+                        unpark(part);
+                        continue;
+                }
+                list_remove(&part->listed); /* in its order: they came in it */
+                list_append(&postgres->parked, &part->listed);
+                retry_later(postgres);
+        }
 }
 
 void claims_retry(struct timer *timer)
@@ -353,7 +405,8 @@ static void acquire_failed(struct part *part, const struct pawl_why *why)
                         claim_park(part, ASKING);
         } else if (part->cancelled) {
                 refuse_and_clean(part, PAWL_CANCELLED, NULL);
-        } else if (error_passes(why) && now - part->tried_at < postgres->timeout) {
+        } else if (error_passes(why) &&
+                   now - part->tried_at < postgres->timeout * (part->claim->wait ? PATIENCE_IN_LINE : 1)) {
                 postgres->refusal = *why;
                 park_a_while(part, ASKING);
         } else {
@@ -369,6 +422,7 @@ static void in_line(struct part *part, const PGresult *rows)
         part->floor = (uint64_t)row_number(rows, 0, 3);
         part->doubtful = true; /* the server knows it */
         part->asked_at = part->ask.sent_at;
+        part->tried_at = postgres_now(part->postgres); /* from here on its patience counts anew */
         if (part->cancelled)
                 send_cancel(part);
         else if (wait_begin(part, row_number(rows, 0, 2)) != PAWL_OK) {
@@ -390,6 +444,7 @@ static void acquire_answered(struct ask *ask, const PGresult *rows, const struct
 {
         struct part *part = part_of_ask(ask);
 
+        note_answer(part, rows);
         if (why)
                 acquire_failed(part, why);
         else if (PQntuples(rows) != 1 || PQnfields(rows) < 4)
@@ -407,6 +462,7 @@ static void take_answered(struct ask *ask, const PGresult *rows, const struct pa
         struct part *part = part_of_ask(ask);
 
         end_taking(part);
+        note_answer(part, rows);
         if (why) {
                 acquire_failed(part, why);
         } else if (PQntuples(rows) == 1 && row_number(rows, 0, 0) > 0) {
@@ -444,6 +500,7 @@ void claim_acquire(struct engine *engine, struct claim *claim)
         struct part *part = part_of(claim);
 
         claim_know(postgres, claim);
+        postgres_bound(postgres, claim->ttl);
         part->tried_at = postgres_now(postgres);
         part->way = !*takers_of(part) && is_crowded(part) ? WHOLE : ALONE;
         claim_ask(part);
@@ -477,6 +534,7 @@ static void cancel_answered(struct ask *ask, const PGresult *rows, const struct 
         struct part *part = part_of_ask(ask);
         struct postgres *postgres = part->postgres;
 
+        note_answer(part, rows);
         if (why && !wire_ready(&postgres->wire)) {
                 claim_park(part, CANCELLING);
         } else if (why && error_passes(why) && postgres_now(postgres) < part->until) {
@@ -624,6 +682,7 @@ static void release_answered(struct ask *ask, const PGresult *rows, const struct
         struct part *part = part_of_ask(ask);
         struct postgres *postgres = part->postgres;
 
+        note_answer(part, rows);
         if (why) {
                 release_failed(part, why);
                 return;
@@ -636,6 +695,7 @@ static void give_answered(struct ask *ask, const PGresult *rows, const struct pa
 {
         struct part *part = part_of_ask(ask);
 
+        note_answer(part, rows);
         if (why) {
                 release_failed(part, why);
         } else if (PQntuples(rows) == 1) {
@@ -653,6 +713,7 @@ static void hand_answered(struct ask *ask, const PGresult *rows, const struct pa
         struct postgres *postgres = part->postgres;
         uint64_t uid[2];
 
+        note_answer(part, rows);
         if (why) {
                 release_failed(part, why);
         } else if (PQntuples(rows) == 1 && row_uid(rows, 0, 0, uid)) {

@@ -15,7 +15,10 @@ static const struct meaning {
         {"25006", PAWL_UNREACHABLE, "it is read-only, a standby perhaps: locks need the primary"},
         {"40001", PAWL_UNREACHABLE, "a transaction came between"},
         {"40P01", PAWL_UNREACHABLE, "a transaction stood in the way (deadlock)"},
-        {"55P03", PAWL_UNREACHABLE, "a row could not be locked in time (lock_timeout)"},
+        {"55P03", PAWL_UNREACHABLE,
+         "another transaction has locked the row of that lock, or its table, and does not end (lock_timeout; pg_locks "
+         "shows "
+         "which)"},
         {"57014", PAWL_UNREACHABLE, "the statement was cancelled, or took too long (statement_timeout)"},
         {"57P01", PAWL_UNREACHABLE, "the connection was ended by an administrator"},
         {"57P02", PAWL_UNREACHABLE, "it crashed, and starts again"},
@@ -54,6 +57,11 @@ bool error_is(const PGresult *result, const char *state)
         const char *own = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
 
         return own && strcmp(own, state) == 0;
+}
+
+bool error_is_blocked(const PGresult *result)
+{
+        return error_is(result, "55P03");
 }
 
 int error_of_result(const struct postgres *postgres, const PGresult *result, struct pawl_why *why)

@@ -301,12 +301,63 @@ static bool serves_us(const PGresult *rows)
         return row_number(rows, 0, 0) <= SQL_VERSION && row_number(rows, 0, 3) >= SQL_VERSION;
 }
 
+/* ---- connections that were given up ------------------------------------------------------------------------------ */
+
+#define EARLIER_EVERY (250 * MS)
+
+static int write_earlier(struct ask *ask, struct wire *wire)
+{
+        struct values values = {.count = 0};
+        char sessions[FORMER_TEXT], pids[FORMER_TEXT];
+
+        former_sessions(&wire->postgres->earlier, sessions);
+        former_pids(&wire->postgres->earlier, pids);
+        value_text(&values, sessions);
+        value_text(&values, pids);
+        return wire_send(wire, ask, SQL_EARLIER, &values);
+}
+
+/* One that hangs, or is stopped, is no reason not to go on beside it. But where one waits for a synchronous standby, so
+ * would whatever is sent now; and so that a server that hangs is not filled with our connections there is no third. A
+ * commit that waits for its standby must not be cancelled, nor its process ended: it would be visible at once, and a
+ * failover would forget it. */
+static void take_earlier(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct wire, hello);
+        struct loop *loop = wire->postgres->engine.host->loop;
+        bool waits = !why && row_number(rows, 0, 1) > 0;
+
+        if (!rows) {
+                wire_fail(wire, why->code, "%s", why->text);
+        } else if (why || (row_number(rows, 0, 0) < 2 && !waits)) {
+                if (!why && row_number(rows, 0, 0) == 0)
+                        wire->postgres->earlier.count = 0;
+                wire_be_ready(wire);
+        } else if (loop_now(loop) >= wire->until) {
+                wire_fail(wire, PAWL_UNREACHABLE, "%s: an earlier connection of this client has not ended: %s",
+                          wire->postgres->where,
+                          waits ? "its commit waits for a synchronous standby (synchronous_standby_names)"
+                                : "the server does not go on with it");
+        } else {
+                loop_set(loop, &wire->again, loop_now(loop) + EARLIER_EVERY); /* moving: cannot fail */
+        }
+}
+
+void hello_earlier(struct wire *wire)
+{
+        if (wire->postgres->earlier.count == 0)
+                wire_be_ready(wire);
+        else
+                hello(wire, write_earlier, take_earlier);
+}
+
+/* ---- entering ---------------------------------------------------------------------------------------------------- */
+
 static int write_enter(struct ask *ask, struct wire *wire)
 {
         struct values values = {.count = 0};
 
-        if (wire->enter == SQL_ENTER)
-                value_number(&values, (int64_t)wire->session);
+        value_number(&values, (int64_t)wire->session);
         return wire_send(wire, ask, wire->enter, &values);
 }
 
@@ -326,7 +377,7 @@ static void entered(struct ask *ask, const PGresult *rows, const struct pawl_why
                 return;
         }
         wire->fast = row_bool(rows, 0, 2);
-        wire_be_ready(wire);
+        hello_earlier(wire);
 }
 
 static int write_settings(struct ask *ask, struct wire *wire)
@@ -335,6 +386,10 @@ static int write_settings(struct ask *ask, struct wire *wire)
 
         value_text(&values, wire->postgres->schema);
         value_text(&values, wire->postgres->owner);
+        wire->lock_limit = wire->postgres->lock_limit;
+        value_number(&values, wire->lock_limit / MS);
+        /* A little sooner than we give the connection up. In mode=advisory some statements wait for a lock. */
+        value_number(&values, wire->postgres->advisory ? 0 : wire->postgres->timeout / 10 * 9 / MS);
         return wire_send(wire, ask, SQL_SETTINGS, &values);
 }
 

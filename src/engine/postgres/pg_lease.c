@@ -120,6 +120,7 @@ static void adopt(struct engine *engine, struct claim *claim, const char *text)
                 return;
         }
         claim_know(postgres, claim);
+        postgres_bound(postgres, ttl);
         part_of(claim)->tried_at = postgres_now(postgres);
         lease_ask(part_of(claim));
 }

@@ -145,6 +145,8 @@ static int read_url(struct postgres *postgres, const struct url *url, struct paw
                 code = read_pooler(postgres, url, why);
         if (code == PAWL_OK)
                 code = url_timeout(url, &postgres->timeout, why);
+        postgres->lock_limit = LOCK_LIMIT_MOST;
+        postgres_bound(postgres, NEVER);
         return code;
 }
 

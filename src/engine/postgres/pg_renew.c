@@ -144,7 +144,7 @@ static void renewal_told(struct postgres *postgres, const struct renewal *renewa
 static void renewal_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
         struct renewal *renewal = container_of(ask, struct renewal, ask);
-        int code = why ? why->code : PAWL_CORRUPT;
+        int code = why ? why->code : PAWL_UNREACHABLE; /* no row about one: somebody else has locked its row */
 
         if (!why)
                 renewal_told(renewal->postgres, renewal, rows);

@@ -52,40 +52,13 @@ static void finish(struct errand *errand, int code, const char *why)
                 inquiry->answered(inquiry, code, why);
 }
 
-/* ---- connections on which something may still be under way --------------------------------------------------------- */
-
-static void former_add(struct former *former, uint64_t session)
-{
-        for (size_t i = 0; i < former->count; i++)
-                if (former->sessions[i] == session)
-                        return;
-        if (former->count == FORMER_MAX) {
-                for (size_t i = 1; i < FORMER_MAX; i++)
-                        former->sessions[i - 1] = former->sessions[i];
-                former->count--;
-        }
-        former->sessions[former->count++] = session;
-}
-
-/* As an array of the server's: {1,2}. */
-static void former_text(const struct former *former, char text[22 * FORMER_MAX + 3])
-{
-        size_t at = 0;
-
-        text[at++] = '{';
-        for (size_t i = 0; i < former->count; i++)
-                at += (size_t)snprintf(text + at, 22, "%s%llu", i ? "," : "", (unsigned long long)former->sessions[i]);
-        text[at++] = '}';
-        text[at] = '\0';
-}
-
 static void doubt(struct errand *errand)
 {
         if (!errand->stores || !errand->session)
                 return;
         errand->doubtful = true;
         if (!errand->postgres->advisory)
-                former_add(&errand->postgres->former, errand->session);
+                former_add(&errand->postgres->former, errand->session, 0);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -95,7 +68,7 @@ static int write_store(struct ask *ask, struct wire *wire)
         struct errand *errand = errand_of(ask);
         const struct inquiry *inquiry = errand->inquiry;
         bool advisory = errand->postgres->advisory != NULL;
-        char former[22 * FORMER_MAX + 3];
+        char former[FORMER_TEXT];
         struct values values = {.count = 0};
 
         value_text(&values, errand->key);
@@ -105,7 +78,7 @@ static int write_store(struct ask *ask, struct wire *wire)
         value_bytes(&values, inquiry->data, inquiry->size);
         value_number(&values, inquiry->keep / MS);
         if (!advisory) {
-                former_text(&errand->postgres->former, former);
+                former_sessions(&errand->postgres->former, former);
                 value_text(&values, former);
         }
         errand->session = wire->session;
@@ -176,10 +149,10 @@ static void try_again(struct errand *errand, int code, const char *why)
 
 /* With the connection it is asked again when there is one, or ends with it: values_down. An error that passes may be
  * the last word of a server that has done it. */
-static void not_answered(struct errand *errand, const struct pawl_why *why)
+static void not_answered(struct errand *errand, const PGresult *rows, const struct pawl_why *why)
 {
         errand->sent = false;
-        if (why->code == PAWL_UNREACHABLE)
+        if (why->code == PAWL_UNREACHABLE && !error_is_blocked(rows))
                 doubt(errand);
         if (!errand->inquiry || errand->wire || !error_passes(why))
                 finish(errand, why->code, why->text);
@@ -195,7 +168,7 @@ static void stored(struct ask *ask, const PGresult *rows, const struct pawl_why 
         int64_t result = why ? NOT_YET : row_number(rows, 0, 0);
 
         if (why) {
-                not_answered(errand, why);
+                not_answered(errand, rows, why);
                 return;
         }
         errand->sent = false;
@@ -224,7 +197,7 @@ static void fetched(struct ask *ask, const PGresult *rows, const struct pawl_why
         struct pawl_value value;
 
         if (why) {
-                not_answered(errand, why);
+                not_answered(errand, rows, why);
         } else if (PQntuples(rows) == 0) {
                 finish(errand, PAWL_NOT_FOUND, NULL);
         } else if (!is_value(rows)) {

@@ -235,11 +235,58 @@ int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct val
         return PAWL_OK;
 }
 
+static void nobody_hears(struct ask *ask, const PGresult *rows, const struct pawl_why *why);
+
+static int write_bound(struct ask *ask, struct wire *wire)
+{
+        struct values values = {.count = 0};
+
+        value_number(&values, wire->postgres->lock_limit / MS);
+        return wire_send(wire, ask, SQL_BOUND, &values);
+}
+
+/* Another bound than the server has: said in the same flight, before what it is for. Without memory the next time. */
+static void send_bound(struct wire *wire)
+{
+        struct ask *ask = calloc(1, sizeof(*ask));
+
+        if (!ask)
+                return;
+        ask->answered = nobody_hears;
+        ask->sent_at = loop_now(loop_of(wire));
+        list_init(&ask->listed);
+        if (write_bound(ask, wire) != PAWL_OK) {
+                free(ask);
+                return;
+        }
+        list_append(&wire->asked, &ask->listed);
+        wire->lock_limit = wire->postgres->lock_limit;
+}
+
+enum { BOUNDS_IN_TTL = 12 };
+#define BOUND_LEAST (5 * MS)
+
+/* A renewal is sent when a third of the lease is over, and has the next third to arrive. In front of it there may be
+ * several statements, each of which waits for a row. */
+void postgres_bound(struct postgres *postgres, int64_t ttl)
+{
+        int64_t bound = ttl / BOUNDS_IN_TTL;
+
+        if (bound > postgres->timeout / 4)
+                bound = postgres->timeout / 4;
+        if (bound < BOUND_LEAST)
+                bound = BOUND_LEAST;
+        if (bound < postgres->lock_limit)
+                postgres->lock_limit = bound;
+}
+
 static int send_ask(struct wire *wire, struct ask *ask)
 {
         bool idle = list_empty(&wire->asked);
         int code;
 
+        if (wire->state == READY && !wire->looks && wire->lock_limit != wire->postgres->lock_limit)
+                send_bound(wire);
         ask->sent_at = loop_now(loop_of(wire));
         ask->result = NULL;
         code = ask->write(ask, wire);
@@ -603,6 +650,47 @@ void wire_be_ready(struct wire *wire)
         wire->events->up(wire);
 }
 
+/* ---- connections that were given up ------------------------------------------------------------------------------ */
+
+void former_add(struct former *former, uint64_t session, int64_t pid)
+{
+        for (size_t i = 0; i < former->count; i++)
+                if (former->sessions[i] == session)
+                        return;
+        if (former->count == FORMER_MAX) {
+                memmove(former->sessions, former->sessions + 1, sizeof(former->sessions) - sizeof(former->sessions[0]));
+                memmove(former->pids, former->pids + 1, sizeof(former->pids) - sizeof(former->pids[0]));
+                former->count--;
+        }
+        former->sessions[former->count] = session;
+        former->pids[former->count++] = pid;
+}
+
+static void array_text(const int64_t *numbers, size_t count, char text[FORMER_TEXT])
+{
+        size_t at = 0;
+
+        text[at++] = '{';
+        for (size_t i = 0; i < count; i++)
+                at += (size_t)snprintf(text + at, 22, "%s%lld", i ? "," : "", (long long)numbers[i]);
+        text[at++] = '}';
+        text[at] = '\0';
+}
+
+void former_sessions(const struct former *former, char text[FORMER_TEXT])
+{
+        int64_t numbers[FORMER_MAX];
+
+        for (size_t i = 0; i < former->count; i++)
+                numbers[i] = (int64_t)former->sessions[i];
+        array_text(numbers, former->count, text);
+}
+
+void former_pids(const struct former *former, char text[FORMER_TEXT])
+{
+        array_text(former->pids, former->count, text);
+}
+
 /* ---- losing it, and coming back ---------------------------------------------------------------------------------- */
 
 void wire_fail(struct wire *wire, int code, const char *format, ...)
@@ -659,6 +747,8 @@ static void failed(struct timer *timer)
 
         loop_set(loop_of(wire), timer, NEVER);
         loop_set(loop_of(wire), &wire->limit, NEVER);
+        if (was_ready && !wire->looks && !list_empty(&wire->asked)) /* the server may be at it for long */
+                former_add(&wire->postgres->earlier, wire->session, wire->pid);
         drop_connection(wire);
         if (was_ready)
                 wire->lost_at = loop_now(loop_of(wire));
@@ -688,6 +778,8 @@ static void connect_again(struct timer *timer)
         loop_set(loop_of(wire), timer, NEVER);
         if (wire->wanted && wire->state == DOWN)
                 connect_now(wire);
+        else if (wire->state == ENTERING)
+                hello_earlier(wire);
 }
 
 void wire_want(struct wire *wire)

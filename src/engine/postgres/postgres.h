@@ -68,6 +68,20 @@ bool row_uid(const PGresult *rows, int row, int column, uint64_t uid[2]);
 int64_t row_number(const PGresult *rows, int row, int column);
 int64_t row_binary_number(const PGresult *rows, int row, int column); /* of an answer in bytes */
 
+/* Connections that were given up with something unanswered, the latest last: their ids, and their processes at the server.
+ * Of more than these the oldest is forgotten. */
+enum { FORMER_MAX = 16 };
+struct former {
+        uint64_t sessions[FORMER_MAX];
+        int64_t pids[FORMER_MAX];
+        size_t count;
+};
+enum { FORMER_TEXT = 22 * FORMER_MAX + 3 };
+void former_add(struct former *former, uint64_t session, int64_t pid);
+/* As an array of the server's: {1,2}. */
+void former_sessions(const struct former *former, char text[FORMER_TEXT]);
+void former_pids(const struct former *former, char text[FORMER_TEXT]);
+
 /*   DOWN --> RESOLVING --> CONNECTING --> GREETING --> ENTERING --> READY
  *                                            |   ^        |
  *                                            |   '-- INSTALLING (the schema is not there yet, or an older one)
@@ -94,6 +108,7 @@ struct wire {
         struct timer failing; /* tells down in a turn of its own */
         struct net_backoff backoff;
         struct net_lookup *lookup;
+        int64_t lock_limit;              /* what the server has */
         char *hosts, *addresses, *ports; /* one of each for every address that was found; NULL: as in the URL */
         uint32_t resolved;               /* hosts of the URL */
         uint32_t found;                  /* addresses */
@@ -133,6 +148,10 @@ void wire_want(struct wire *wire);
 int wire_ask(struct wire *wire, struct ask *ask);
 /* Inside ask->write: sends the statement, prepared on first use. */
 int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct values *values);
+/* How long a statement waits for a row at most, however long the leases are. */
+#define LOCK_LIMIT_MOST SECOND
+/* A lease of this length will be renewed here: no statement may hold the renewal up for long. */
+void postgres_bound(struct postgres *postgres, int64_t ttl);
 /* The asker goes away: its rows will be dropped. Only for asks that were asked and not answered. */
 void wire_forget(struct wire *wire, struct ask *ask);
 /* Ends the connection from our side; down is told in a later turn. */
@@ -146,6 +165,7 @@ static inline bool wire_ready(const struct wire *wire)
 void hello_resolve(struct wire *wire);
 void hello_begin(struct wire *wire);
 void hello_installed(struct wire *wire, const PGresult *result);
+void hello_earlier(struct wire *wire); /* again: are those gone that were given up? */
 void wire_flush(struct wire *wire);
 /* The addresses are known: to the next of them, each for its part of the time. PAWL_OK, or PAWL_NO_MEMORY. */
 int wire_connect(struct wire *wire);
@@ -159,6 +179,8 @@ int error_of_connection(const struct postgres *postgres, const PGconn *conn, str
 /* Is it a state of the server, or of a transaction, that passes? */
 bool error_passes(const struct pawl_why *why);
 bool error_is(const PGresult *result, const char *state);
+/* The statement waited for a row for too long: nothing was done. */
+bool error_is_blocked(const PGresult *result);
 
 /* ---- claims ---------------------------------------------------------------------------------------------------- */
 
@@ -210,6 +232,7 @@ struct part {
         bool doubtful;       /* the server may know of it */
         uint8_t way;         /* enum way: how the request under way, or the next, is asked */
         bool taking;         /* the short statement is under way */
+        bool blocked;        /* somebody else has locked its row: lock_timeout ended the last request */
 };
 
 /* The claims of this client that wait for one name. One that looks is not among them meanwhile: it asks. */
@@ -225,14 +248,6 @@ struct waitlist {
 };
 
 enum { NAME_HASHES = 256 };
-
-/* The connections on which a value was sent and not answered: what is still under way there must not be done after what
- * is sent now. Of more than these the oldest is forgotten: so many were lost since, one after the other. */
-enum { FORMER_MAX = 16 };
-struct former {
-        uint64_t sessions[FORMER_MAX];
-        size_t count;
-};
 
 struct advisory; /* pg_advisory.c */
 
@@ -254,7 +269,11 @@ struct postgres {
         struct list ghosts;
         struct list questions; /* pg_inspect.c */
         struct list errands;   /* pg_value.c */
-        struct former former;
+        struct former
+                former; /* where a value was sent: what is under way there must not be done after what is sent now */
+        struct former earlier;    /* where anything was: see pg_hello.c */
+        int64_t lock_limit;       /* how long a statement may wait for a row: what is behind it waits too */
+        struct part *retried;     /* its row was locked, and it is tried again: one at a time */
         struct list examinations; /* pg_examine.c */
         struct table claims;
         struct table waitlists;

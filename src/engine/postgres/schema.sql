@@ -79,14 +79,18 @@ BEGIN
     -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end. What
     -- it did not have is for those who had what it belongs to.
     PERFORM set_config('pawl.grants', '', true);
-    IF newer = 1 THEN
+    IF newer < 3 THEN
         PERFORM set_config('pawl.grants', coalesce(string_agg(
             format('GRANT EXECUTE ON FUNCTION %I TO %s', f.made, a.grantee::regrole), ';'), ''), true)
         FROM (VALUES ('adopt', 'adopt'), ('list_holders', 'list_holders'), ('show_lock', 'show_lock'),
                      ('lock_version', 'serves_since'), ('acquire', 'keep_value'), ('acquire', 'store_value'),
-                     ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value')) AS f(had, made),
+                     ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value'), ('advisory_enter', 'life_of'),
+                     ('renew', 'renew_one'), ('renew', 'still_holds')) AS f(had, made),
              pg_proc AS p, aclexplode(p.proacl) AS a
-        WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner);
+        WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner)
+              AND (newer = 1 OR f.made IN ('life_of', 'renew_one', 'still_holds'));
+    END IF;
+    IF newer = 1 THEN
         DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
         ALTER TABLE lock ADD taken bigint, ADD taker text, ADD taker_note text;
         ALTER TABLE share ADD taker text, ADD taker_note text;
@@ -361,6 +365,35 @@ BEGIN
 END
 $$;
 
+-- What renew() says of a lock whose row it could not renew. 1: it stands, by what was committed.
+CREATE OR REPLACE FUNCTION still_holds(my_name text, my_uid uuid) RETURNS int LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF EXISTS (SELECT FROM lock WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp())
+       OR EXISTS (SELECT FROM share WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp()) THEN
+        RETURN 1;
+    END IF;
+    RETURN CASE WHEN EXISTS (SELECT FROM lock AS l, unnest(l.past) AS p
+                             WHERE l.name = my_name AND p.uid = my_uid AND p.how = 4) THEN 2 ELSE 0 END;
+END
+$$;
+
+-- Renews a lock whose row somebody else has locked a moment ago. NULL: it still is.
+CREATE OR REPLACE FUNCTION renew_one(my_client bigint, my_name text, my_uid uuid, my_ttl bigint) RETURNS int LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE lock SET client = my_client, expires_at = clock_timestamp() + my_ttl * interval '1 ms'
+    WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp();
+    IF NOT FOUND THEN
+        UPDATE share SET client = my_client, expires_at = clock_timestamp() + my_ttl * interval '1 ms'
+        WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp();
+    END IF;
+    RETURN CASE WHEN FOUND THEN 1 ELSE nullif(still_holds(my_name, my_uid), 1) END;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END
+$$;
+
 -- In how many ms to look whether what stands in the way is over by itself: the first in line at once when it may be, those
 -- behind it a little later each.
 CREATE OR REPLACE FUNCTION look_in(over_at timestamptz, ahead bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -624,7 +657,9 @@ END
 $$;
 
 -- The leases of many locks begin again, if they still stand. Never makes one anew. result: 1 it does, 0 it is not theirs
--- any more, 2 it was broken by an administrator.
+-- any more, 2 it was broken by an administrator. A row that somebody else has locked must not keep the others from it: it is waited for
+-- half of lock_timeout, the next one half of what is left, and so on. If it is not free then no row says anything of it. In the order of
+-- names, so that two who renew the same locks do not wait for each other.
 CREATE OR REPLACE FUNCTION renew(my_client bigint, my_names text[], my_uids uuid[], my_ttls bigint[])
 RETURNS TABLE (uid uuid, result int)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -633,22 +668,32 @@ DECLARE
     my_name text;
     my_uid uuid;
     my_ttl bigint;
+    patience bigint;
 BEGIN
     FOR my_name, my_uid, my_ttl IN SELECT * FROM unnest(my_names, my_uids, my_ttls) AS u(name, uid, ttl)
                                    ORDER BY u.name COLLATE "C" LOOP
         uid := my_uid;
         result := 1;
         UPDATE lock SET client = my_client, expires_at = clock_timestamp() + my_ttl * interval '1 ms'
-        WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp();
+        WHERE name = (SELECT l.name FROM lock AS l WHERE l.name = my_name AND l.uid = my_uid AND l.expires_at > clock_timestamp()
+                      FOR NO KEY UPDATE SKIP LOCKED);
         IF NOT FOUND THEN
             UPDATE share SET client = my_client, expires_at = clock_timestamp() + my_ttl * interval '1 ms'
-            WHERE name = my_name AND uid = my_uid AND expires_at > clock_timestamp();
+            WHERE name = my_name AND uid = (SELECT s.uid FROM share AS s WHERE s.name = my_name AND s.uid = my_uid
+                                                   AND s.expires_at > clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED);
         END IF;
         IF NOT FOUND THEN
-            result := CASE WHEN EXISTS (SELECT FROM lock AS l, unnest(l.past) AS p
-                                        WHERE l.name = my_name AND p.uid = my_uid AND p.how = 4) THEN 2 ELSE 0 END;
+            result := still_holds(my_name, my_uid);
+            IF result = 1 THEN
+                patience := coalesce(patience, (SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'));
+                patience := patience - patience / 2; -- 0: without an end
+                PERFORM set_config('lock_timeout', patience::text, true);
+                result := renew_one(my_client, my_name, my_uid, my_ttl);
+            END IF;
         END IF;
-        RETURN NEXT;
+        IF result IS NOT NULL THEN
+            RETURN NEXT;
+        END IF;
     END LOOP;
 END
 $$;
@@ -929,16 +974,18 @@ BEGIN
 END
 $$;
 
--- A session begins: the counter of tokens is at least at the clock, also if the database is an old copy. It is looked at
--- and set while nobody can draw from it: that is what ALTER SEQUENCE is for. version: as of enter().
+-- A session begins: the counter of tokens is at least at the clock, also if the database is an old copy. Sessions raise it one after the
+-- other, so that none lowers what another raised. Nobody who draws from it is locked out, nor locks us out, whatever transaction that
+-- is in: what is drawn between the look and setval is far below the clock, which is where setval puts it. version: as of enter().
 CREATE OR REPLACE FUNCTION advisory_enter(OUT version int, OUT pid int)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
-    clock bigint := next_token(0);
+    clock bigint;
 BEGIN
-    IF (SELECT last_value FROM advisory_token) < clock - 100000 THEN
-        ALTER SEQUENCE advisory_token CACHE 1;
-        IF (SELECT last_value FROM advisory_token) < clock THEN
+    IF (SELECT last_value FROM advisory_token) < next_token(0) - 100000 THEN
+        PERFORM pg_advisory_xact_lock(x'7061776c'::int, hashtext(current_schema() || '.advisory_token'));
+        clock := next_token(0);
+        IF (SELECT last_value FROM advisory_token) < clock - 100000 THEN
             PERFORM setval('advisory_token', clock);
         END IF;
     END IF;

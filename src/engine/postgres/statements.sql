@@ -1,11 +1,12 @@
 -- statements.sql - what the engine says to the server, each under its name. embed.py makes C of them. Names without a
 -- schema: the session's search_path has it.
 
--- The settings of a session. $1: the schema; $2: owner= of the URL, or empty. Returns the server's process, whether it is a standby,
--- whether it only reads, whether we may use the schema (NULL: it is not there), and why what is in it must not be run (pq_trust.sql).
--- The search_path is pg_catalog until then. What the administrator
--- set for the role or the database must not lose a grant, end the session or change what a statement sees. Plans are made
--- once and stay good while tables grow: by the index, whatever their size was.
+-- The settings of a session. $1: the schema; $2: owner= of the URL, or empty; $3 and $4: lock_timeout and statement_timeout in ms,
+-- as text (0: none). Returns the server's process, whether it is a standby, whether it only reads, whether we may use the schema
+-- (NULL: it is not there), and why what is in it must not be run (pq_trust.sql). The search_path is pg_catalog until then.
+-- What the administrator set for the role or the database must not lose a grant, end the session or change what a statement sees.
+-- Plans are made once and stay good while tables grow: by the index, whatever their size was. A backend whose client is gone ends
+-- within a second also while it waits for a row (PostgreSQL 14).
 -- name: settings
 SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
        (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1), {trust},
@@ -13,11 +14,23 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, false),
-       set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), set_config('jit', 'off', false),
+       set_config('lock_timeout', $3, false), set_config('statement_timeout', $4, false), set_config('jit', 'off', false),
        set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false),
        set_config('enable_bitmapscan', 'off', false),
        CASE WHEN current_setting('idle_session_timeout', true) IS NOT NULL
-            THEN set_config('idle_session_timeout', '0', false) END
+            THEN set_config('idle_session_timeout', '0', false) END,
+       CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL AND version() ~ 'linux'
+            THEN set_config('client_connection_check_interval', '1s', false) END
+
+-- How long a statement waits for a row that somebody else has locked. $1: in ms.
+-- name: bound
+SELECT set_config('lock_timeout', $1, false)
+
+-- How many of these connections of ours are still there, though we gave them up, and how many of those have committed and wait for a
+-- standby. $1: their ids, $2: their processes.
+-- name: earlier
+SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM pg_stat_get_activity(e.pid) AS a WHERE a.wait_event = 'SyncRep'))
+FROM unnest($1::bigint[], $2::int[]) AS e(client, pid) WHERE lives(e.client)
 
 -- name: enter
 SELECT version, pid, fast, lock_version() FROM enter($1)
@@ -93,12 +106,9 @@ SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_h
 -- name: reap
 SELECT reap(interval '1 hour')
 
--- ?mode=advisory: locks of the session. A client that vanished while it waits is noticed by the server.
+-- ?mode=advisory: locks of the session, which shows by another that it lives, as enter() does.
 -- name: advisory_enter
-SELECT version, pid, false, lock_version(),
-       CASE WHEN current_setting('client_connection_check_interval', true) IS NOT NULL AND version() ~ 'linux'
-            THEN set_config('client_connection_check_interval', '2s', false) END
-FROM advisory_enter()
+SELECT version, pid, false, lock_version(), pg_try_advisory_lock(life_of($1)) FROM advisory_enter()
 
 -- The token, or 0: it is held by another, or somebody waits for it. $1: the number of the name.
 -- name: advisory_take
@@ -114,9 +124,10 @@ SELECT CASE WHEN CASE WHEN $2 THEN pg_try_advisory_lock_shared(key) ELSE pg_try_
        key, set_config('idle_session_timeout', $3, false)
 FROM advisory_key_of($1) AS key
 
--- The same, when it is free: the server has a queue. The token is drawn when the lock is there, and not before.
+-- The same, when it is free, however long that takes: the server has a queue. The token is drawn when the lock is there, and not before.
 -- name: advisory_wait
-SELECT CASE WHEN CASE WHEN $2 THEN pg_advisory_lock_shared($1) ELSE pg_advisory_lock($1) END IS NOT NULL
+SELECT CASE WHEN set_config('lock_timeout', '0', true) = '0' AND CASE WHEN $2 THEN pg_advisory_lock_shared($1)
+                                                                      ELSE pg_advisory_lock($1) END IS NOT NULL
             THEN nextval('advisory_token') END,
        set_config('idle_session_timeout', $3, false)
 

@@ -197,6 +197,28 @@ def a_server_that_stands_still_costs_the_lock_at_the_deadline_and_nothing_else()
     nothing_is_left(store)
 
 
+@test(within=120)
+def a_token_that_is_drawn_in_a_transaction_that_stays_open_holds_nobody_up():
+    """The document tells programs without pawl to draw one."""
+    import psycopg2
+    store = Advisory.one()
+    holder = warmed(store.url())
+    equal(holder.acquire("a", ttl=3000).code, OK)
+    server = store.members[0]
+    stranger = psycopg2.connect(host=server.data, port=server.port, user=ADMINISTRATOR, dbname="postgres")
+    at_end(stranger.close)
+    with stranger.cursor() as cursor:
+        cursor.execute("SELECT nextval('pawl.advisory_token')")
+    time.sleep(0.5)  # the counter is left as it is if it was raised a moment ago
+    late = Peer(store.url(timeout="2s"))
+    got = late.acquire("b", patience=40)
+    equal(got.code, OK, got.text)
+    time.sleep(4)
+    equal(holder.check(), OK, "a lock was lost")
+    equal(holder.number("lost"), 0)
+    stranger.rollback()
+
+
 @test
 def two_names_with_one_number_do_not_exclude_each_other():
     """The number of the second is taken by another name before it is asked for."""

@@ -119,6 +119,40 @@ def a_primary_whose_standby_stands_still_grants_nothing_that_it_may_forget():
 
 
 @test(within=120)
+def clients_of_a_primary_whose_standby_stands_still_use_two_connections_each():
+    """A commit that waits for its standby notices neither that its client has gone nor any time limit."""
+    store = pair()
+    count = 4
+    clients = [warmed(store.url(store.primary, timeout="1s")) for _ in range(count)]
+    store.standby.stop()
+    most = 0
+    for client in clients:
+        client.request("a", ttl=60000)
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for client in clients:
+            if client.heard():
+                code = client.hear().code
+                require(failed(code), show(code))
+                client.request("a", ttl=60000)
+        most = max(most, len(store.backends()))
+        time.sleep(0.2)
+    note("%d connections of %d clients" % (most, count))
+    require(most <= 2 * count, "%d connections of %d clients" % (most, count))
+    store.standby.go_on()
+    got = 0
+    while got < count:
+        for client in [client for client in clients if client.heard()]:
+            code = client.hear(40).code
+            if code == OK:
+                equal(client.release(), OK)
+                got += 1
+            else:
+                client.request("a", wait=30000, ttl=LONG)
+    nothing_is_left(store)
+
+
+@test(within=120)
 def what_is_kept_is_not_told_by_a_primary_whose_standby_stands_still_or_leads():
     store = pair()
     peer = warmed(store.url(store.primary))

@@ -69,25 +69,117 @@ def a_server_that_dies_while_something_is_stored_has_it_or_says_that_it_is_in_do
 
 @test(within=120)
 def what_is_held_up_at_the_server_does_not_come_after_what_was_stored_later():
-    """The row is locked by somebody else. The first is given up, but its process at the server does not know: it waits on."""
-    import psycopg2
+    """Its process at the server is stopped. The first is given up, but that process does not know, and will do it."""
     store = Postgres.one()
     holder = warmed(store.url(timeout="1s"))
     held = holder.acquire("a", ttl=60000)
-    server = store.members[0]
-    blocker = psycopg2.connect(host=server.data, port=server.port, user=ADMINISTRATOR, dbname="postgres")
-    at_end(blocker.close)
-    with blocker.cursor() as cursor:
-        cursor.execute("SELECT FROM pawl.lock WHERE name = %s FOR UPDATE", [store.prefix + "a"])
+    backend, = store.backends()
+    os.kill(backend, signal.SIGSTOP)
+    at_end(lambda: alive(backend) and os.kill(backend, signal.SIGCONT))
     equal(holder.ask("store first", 40).code, IN_DOUBT)
     equal(holder.ask("store second", 40).code, IN_DOUBT)
     equal(kept(store), None)
-    blocker.rollback()
+    os.kill(backend, signal.SIGCONT)
     eventually(lambda: holder.ask("store third", 40).code == OK)
     time.sleep(1)
     equal(kept(store), ("third", held.token))
     equal(holder.check(), OK)
     equal(holder.release(), OK)
+
+
+# ---- rows that somebody else has locked, commits that wait ----------------------------------------------------------------
+
+class Blocker:
+    """Somebody's transaction that does not end."""
+
+    def __init__(self, store, statement, *values):
+        import psycopg2
+        server = store.members[0]
+        self.connection = psycopg2.connect(host=server.data, port=server.port, user=ADMINISTRATOR, dbname="postgres")
+        at_end(self.connection.close)
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values)
+
+    def end(self):
+        self.connection.rollback()
+
+
+def row_blocker(store, *names):
+    return Blocker(store, "SELECT FROM pawl.lock WHERE name = ANY(%s) FOR UPDATE", [store.prefix + name for name in names])
+
+
+@test(within=120)
+def waiters_beside_a_row_that_stays_locked_use_one_connection_each_and_are_served_afterwards():
+    store = Postgres.one()
+    url = store.url(timeout="1s")
+    first = warmed(url)
+    equal(first.acquire("a", ttl=60000).code, OK)
+    blocker = row_blocker(store, "a")
+    waiters = [Peer(url) for _ in range(20)]
+    for waiter in waiters:
+        waiter.request("a", ttl=10000)
+    most = 0
+    until = time.monotonic() + 5  # connections were given up after 1 s
+    while time.monotonic() < until:
+        most = max(most, len(store.backends()))
+        time.sleep(0.2)
+    require(most <= 21, "%d connections for 21 clients" % most)
+    require(not [waiter for waiter in waiters if waiter.heard()], "one gave up, or two hold it")
+    blocker.end()
+    eventually(lambda: first.release() == OK)
+    while waiters:
+        got = eventually(lambda: [waiter for waiter in waiters if waiter.heard()], patience=60)[0]
+        equal(got.hear().code, OK)
+        equal(got.release(), OK)
+        waiters.remove(got)
+    nothing_is_left(store)
+
+
+class Many:
+    """A client that holds one lock, or several, and waits for others."""
+
+    def __init__(self, url, ttl, held, waited):
+        self.process = subprocess.Popen([os.environ["PAWL_TEST_MANY"], url, str(ttl), ",".join(held), ",".join(waited)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        at_end(lambda: (self.process.kill(), self.process.wait()))
+        equal(self.process.stdout.readline().strip(), b"held")
+
+    def check(self):
+        """How many of its locks it still has, and how many of the others it has got."""
+        self.process.stdin.write(b"check\n")
+        return tuple(int(word) for word in self.process.stdout.readline().split())
+
+
+@test(within=120)
+def a_row_that_stays_locked_costs_no_other_lock_of_the_client():
+    """Neither the rows of locks that it waits for, nor that of one that it holds itself."""
+    store = Postgres.one()
+    waited = ["b%d" % number for number in range(4)]
+    others = [Peer(store.url()) for _ in waited]
+    for name, other in zip(waited, others):
+        equal(other.acquire(name, ttl=60000).code, OK)
+    blocker = row_blocker(store, *waited)
+    many = Many(store.url(), 4000, ["a", "stuck", "z"], waited)
+    alone = row_blocker(store, "stuck")
+    time.sleep(2.5)
+    alone.end()  # in time for its next renewal
+    time.sleep(6)
+    equal(many.check(), (3, 0), "a lock was lost, or two hold one")
+    blocker.end()
+    for other in others:
+        equal(other.release(), OK)
+    eventually(lambda: many.check() == (3, 4), many.check())
+
+
+@test(within=120)
+def a_client_whose_row_stays_locked_for_longer_than_its_lease_loses_that_lock_alone():
+    store = Postgres.one()
+    many = Many(store.url(), 2000, ["a", "stuck", "z"], [])
+    blocker = row_blocker(store, "stuck")
+    eventually(lambda: many.check()[0] < 3)
+    time.sleep(3)
+    equal(many.check(), (2, 0))
+    blocker.end()
 
 
 @test(within=120)

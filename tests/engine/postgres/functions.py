@@ -88,7 +88,7 @@ class Session:
         self.notes = []
         self.client = random.getrandbits(63) + 1
         self("SET search_path TO pg_catalog")
-        equal(self(statement("settings"), schema, "")[0][4], None)
+        equal(self(statement("settings"), schema, "", "20000", "0")[0][4], None)
         if enters:
             self.serves_since, self.pid, self.fast, self.version = self(statement("enter"), self.client)[0]
 
@@ -1097,7 +1097,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         shared = worker.hold("w1", mode=1)
         equal(worker.release("w1", shared.uid)[0], 1)
         worker("SELECT reap(%s::interval)", "100 years")
-        equal(worker(statement("advisory_enter"))[0][0], 1)
+        equal(worker(statement("advisory_enter"), random.getrandbits(62))[0][0], 1)
         worker(statement("advisory_take"), worker("SELECT advisory_key_of(%s)", "w1")[0][0])
         for table in "lock", "share", "wait", "floor", "advisory_key", "value":
             for text in "SELECT * FROM {}", "DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES":
@@ -1379,7 +1379,7 @@ def every_name_has_a_number_of_its_own_also_if_hashes_meet():
 def an_advisory_lock_has_growing_tokens_also_after_the_counter_was_lost():
     one, two = Session(), Session()
     number = one("SELECT advisory_key_of(%s)", "v4")[0][0]
-    equal(one(statement("advisory_enter"))[0][0], 1)
+    equal(one(statement("advisory_enter"), random.getrandbits(62))[0][0], 1)
     first = one(statement("advisory_take"), number)[0][0]
     require(first > 1500000000 * 1000000)
     equal(two(statement("advisory_take"), number), [(0,)])
@@ -1391,10 +1391,10 @@ def an_advisory_lock_has_growing_tokens_also_after_the_counter_was_lost():
     require(granted and granted[0] > first, granted)
     one("SELECT setval('advisory_token', 1)")  # as in an old copy
     three = Session()
-    three(statement("advisory_enter"))
+    three(statement("advisory_enter"), random.getrandbits(62))
     two(statement("advisory_give"), number)
     require(three(statement("advisory_take"), number)[0][0] > granted[0])
-    together(*[lambda: Session()(statement("advisory_enter"))] * 5)
+    together(*[lambda: Session()(statement("advisory_enter"), random.getrandbits(62))] * 5)
     three(statement("advisory_give"), number)
 
 
