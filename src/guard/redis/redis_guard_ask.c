@@ -235,6 +235,26 @@ static bool ask_at_once(struct redis_guard *guard, struct request *request)
         return true;
 }
 
+/* Refused because of the server's role: a failover may have given it to another, at the same address. So this connection is
+ * left; if it was there before this request, the next one decides. */
+static bool leave_server(struct redis_guard *guard, const struct request *request)
+{
+        static const char *const roles[] = {"READONLY", "MASTERDOWN", "NOREPLICAS", "LOADING"};
+        const redisReply *reply = request->answer->reply;
+        const struct meaning *meaning = reply->type == REDIS_REPLY_ERROR ? find_meaning(reply->str) : NULL;
+
+        for (size_t i = 0; meaning && i < sizeof(roles) / sizeof(*roles); i++) {
+                if (strcmp(meaning->word, roles[i]) != 0)
+                        continue;
+                net_fail(&guard->net, PAWL_UNREACHABLE, "%s", reply->str);
+                if (guard->net.connections != request->connections)
+                        return false;
+                drop_reply(request->answer);
+                return true;
+        }
+        return false;
+}
+
 /* Errors are final, but for those that are over soon. */
 static bool is_final(const redisReply *reply)
 {
@@ -282,7 +302,7 @@ static int ask_until(struct redis_guard *guard, struct request *request, struct 
                 code = send_once(guard, request, why);
                 if (code == PAWL_OK && answer->done)
                         return PAWL_OK;
-                if (code == PAWL_OK && ask_at_once(guard, request))
+                if (code == PAWL_OK && (ask_at_once(guard, request) || leave_server(guard, request)))
                         continue;
                 if (code == PAWL_OK && answer->reply->type != REDIS_REPLY_ERROR)
                         return PAWL_OK;

@@ -55,6 +55,23 @@ def a_replica_admits_nothing_not_even_what_it_knows():
 
 
 @test
+def a_guard_leaves_a_primary_that_was_demoted():
+    old, new = Server(), Server()
+    new("REPLICAOF", "127.0.0.1", old.port)
+    address = Cutter(old)  # one address; it cuts nothing
+    guard = Guard(place(address))
+    for token, (primary, replica) in enumerate(((old, new), (new, old), (old, new)), 5):
+        equal(guard.put("r", token, "of %d" % token).code, OK)
+        eventually(lambda: replica("GET", "pawl:mark:data:r") == str(token))
+        address.server = replica
+        replica("REPLICAOF", "NO", "ONE")
+        primary("REPLICAOF", "127.0.0.1", replica.port)
+        reply = guard.put("r", token, "again")
+        equal(reply.code, OK, reply.text)
+        equal(guard.admit("r", token - 1).code, STALE)
+
+
+@test
 def a_server_without_enough_replicas_admits_nothing():
     server = Server()
     guard = Guard(place(server))
