@@ -13,7 +13,7 @@
 #define NEEDED                                                                                                         \
         "+eval +evalsha +select +ping +info +scan +subscribe +unsubscribe +publish +time +exists +get +mget +set "     \
         "+getset +del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +zpopmin +hset +hget "   \
-        "+hvals +hlen +hdel +rpush +ltrim +lrange +rename '+pubsub|numpat' '+pubsub|numsub'"
+        "+hvals +hlen +hdel +rpush +ltrim +lrange +rename +pubsub"
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
@@ -415,6 +415,17 @@ static void judge_pubsub_limit(struct examination *examination)
                      hard);
 }
 
+static void judge_patterns(struct examination *examination)
+{
+        int64_t patterns = info_number(examination, "pubsub_patterns");
+
+        if (patterns > 0)
+                tell(examination, PAWL_ADVICE, command(examination, "CLIENT LIST TYPE pubsub"),
+                     "a monitor listens to %" PRId64
+                     " pattern(s) (PSUBSCRIBE): handing a lock over costs a little more",
+                     patterns);
+}
+
 static void judge_connections(struct examination *examination)
 {
         int64_t timeout = setting_number(examination, TIMEOUT), keepalive = setting_number(examination, KEEPALIVE);
@@ -439,6 +450,7 @@ static void judge_connections(struct examination *examination)
                 tell(examination, PAWL_WARNING, command(examination, "CONFIG SET maxclients %" PRId64, 2 * most),
                      "%" PRId64 " of at most %" PRId64 " clients are connected (maxclients)", clients, most);
         judge_pubsub_limit(examination);
+        judge_patterns(examination);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 """faults.py - what can be wrong with a server, an address or an account: each a clear and distinct error, in time, and never
 a lock that is believed and not held."""
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -178,6 +179,38 @@ def another_protocol_is_named_as_such():
         require(answer.code != NO_MEMORY, answer.text)
 
 
+@test
+def a_port_that_ends_each_connection_is_given_up_quickly_and_said_once():
+    connections = []
+
+    def ends(connection):
+        connections.append(1)
+        hangs_up(connection)
+
+    for wait in (NO_WAIT, 60000):
+        connections.clear()
+        answer = refusal(Listener(ends).url(timeout="60s"), wait=wait, code=UNREACHABLE, says="is that the port of a Redis")
+        equal(answer.text.count("127.0.0.1"), 1, answer.text)
+        require(len(connections) <= 8, "%d connections" % len(connections))
+    done = pawl("ls", "-e", Listener(ends).url(timeout="60s"))
+    equal(done.code, 125)
+    matches(done.errors, "is that the port of a Redis")
+
+
+@test
+def the_port_of_an_etcd_is_no_redis():
+    place = directory()
+    servers = os.path.join(SOURCE, "tests/servers/servers")
+    if not shutil.which("etcd"):
+        note("no etcd here")
+        return
+    subprocess.run([servers, "up", place, "etcd"], check=True, stdout=subprocess.DEVNULL)
+    at_end(lambda: subprocess.run([servers, "down", place], check=False))
+    with open(os.path.join(place, "env"), encoding="utf-8") as env:
+        address = re.search("ETCD_URL='etcd://([^/?']*)", env.read()).group(1)
+    refusal("redis://%s?timeout=60s" % address, code=UNREACHABLE, says="redis")
+
+
 def certified():
     """A server that speaks TLS only, and the directory of its certificates."""
     place = directory()
@@ -256,6 +289,54 @@ def a_primary_that_becomes_a_replica_costs_the_lock_at_the_deadline():
 
 
 @test
+def a_break_that_is_refused_was_not_done_and_says_so():
+    server = Server()
+    holder = Peer(server.url())
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    server("CONFIG", "SET", "min-replicas-to-write", 1)
+    done = pawl("break", "-e", server.url(), "a")
+    matches(done.errors, "fewer replicas")
+    require("may have been done" not in done.errors, done.errors)
+    server("CONFIG", "SET", "min-replicas-to-write", 0)
+    equal(holder.check(), OK)
+    equal(holder.release(), OK)
+
+
+@test
+def a_lock_whose_end_was_taken_away_by_hand_is_held_can_be_seen_and_broken():
+    server = Server()
+    for kind in ({}, {"delay": 200}):
+        holder = Peer(server.url())
+        equal(holder.acquire("a", ttl=60000, **kind).code, OK)
+        equal(server("PERSIST", "lock:a"), 1)
+        equal(pawl("ls", "-e", server.url()).output.count("contract-peer"), 1)
+        waiter = Peer(server.url())
+        equal(waiter.acquire("a").code, BUSY)
+        waiter.request("a")
+        eventually(lambda: server.waiters("a") == 1)
+        before = server("INFO", "commandstats")
+        time.sleep(1)
+        calls = [int(re.search(r"cmdstat_evalsha:calls=(\d+)", text).group(1)) for text in (before, server("INFO", "commandstats"))]
+        require(calls[1] - calls[0] < 5, "it is looked at %d times a second" % (calls[1] - calls[0]))
+        holder.kill()
+        equal(pawl("break", "-e", server.url(), "a").code, 0)
+        equal(waiter.hear().code, OK)
+        equal(waiter.release(), OK)
+
+
+@test
+def a_renewal_gives_an_end_to_a_lock_that_lost_it():
+    server = Server()
+    for kind in ({}, {"delay": 200}):
+        holder = Peer(server.url())
+        equal(holder.acquire("a", ttl=1500, **kind).code, OK)
+        equal(server("PERSIST", "lock:a"), 1)
+        eventually(lambda: server("PTTL", "lock:a") > 0)
+        equal(holder.check(), OK)
+        equal(holder.release(), OK)
+
+
+@test
 def a_cluster_is_refused_by_name():
     server = cluster_node()
     refusal(server.url(), says="cluster")  # no slots yet: CLUSTERDOWN
@@ -322,6 +403,35 @@ def a_full_server_takes_no_new_lock_but_renews_and_takes_back_the_old_ones():
     equal(waiter.release(), OK)
     server("CONFIG", "SET", "maxmemory", "0")
     equal(holder.acquire("b").code, OK)
+
+
+@test
+def a_full_server_hands_the_lock_of_a_dead_holder_on():
+    server = Server("--maxmemory-policy", "noeviction")
+    holder, waiters = Peer(server.url()), [Peer(server.url()) for _ in range(2)]
+    equal(holder.acquire("a", ttl=1500).code, OK)
+    for number, waiter in enumerate(waiters):
+        waiter.request("a", ttl=1500)
+        eventually(lambda: server.waiters("a") == number + 1)
+    server("CONFIG", "SET", "maxmemory", "1")
+    holder.kill()
+    for waiter in waiters:
+        equal(waiter.hear().code, OK)
+        equal(waiter.release(), OK)
+
+
+@test
+def who_waits_on_a_server_that_refuses_for_good_is_told():
+    server = Server()
+    server("ACL", "SETUSER", "worker", "reset", "on", ">secret", "~*", "&*", "+@all")
+    holder, waiter = Peer(server.url()), Peer(url_of(server, "worker:secret"))
+    equal(holder.acquire("a", ttl=1500).code, OK)
+    waiter.request("a")
+    eventually(lambda: server.waiters("a") == 1)
+    server("ACL", "SETUSER", "worker", "-zadd", "-zscore", "-zrank")
+    holder.kill()
+    answer = waiter.hear()
+    equal(answer.code, DENIED, waiter.ask("why").text)
 
 
 @test
@@ -621,6 +731,32 @@ def a_try_whose_connection_is_cut_is_asked_again_also_after_a_rest():
     server("CLIENT", "UNPAUSE")
     answer = peer.hear()
     equal(answer.code, BUSY, peer.ask("why").text)
+
+
+class Shy(Cutter):
+    """A network that cuts the connection for messages while it is being opened, so many times."""
+    cuts = 0
+
+    def allow(self, way, data):
+        if way == "out" and b"SUBSCRIBE" in data and self.cuts > 0:
+            self.cuts -= 1
+            return b""
+        return data
+
+
+@test
+def a_waiter_whose_second_connection_is_cut_while_it_is_opened_tries_again():
+    server = Server()
+    shy = Shy(server)
+    holder, waiter = Peer(server.url()), Peer(server.url(port=shy.port))
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    shy.cuts = 6
+    waiter.request("a", wait=60000)
+    eventually(lambda: shy.cuts == 0 or waiter.heard())
+    eventually(lambda: server.waiters("a") == 1 or waiter.heard())
+    require(not waiter.heard(), "it was refused")
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, OK)
 
 
 # ---- damage on the way -----------------------------------------------------------------------------------------------------

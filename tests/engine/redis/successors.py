@@ -138,6 +138,7 @@ def a_monitor_that_listens_to_everything_does_not_stand_for_those_who_were_kille
     server = Server()
     monitor = server.connect()
     monitor("PSUBSCRIBE", "*")
+    matches(pawl("doctor", "-e", server.url()).output, "pattern.*PSUBSCRIBE")
     holder = hold_long(server)
     waiters = queue_up(server, "a", 60000, 60000, 60000, 60000)
     for number in (0, 1):

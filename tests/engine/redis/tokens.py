@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tokens.py - the token of a later grant is greater, whatever the server has forgotten; and who held a forgotten lock is
 told."""
+import os
 import time
 
 from rig import *
@@ -154,6 +155,40 @@ def tokens_grow_when_the_counter_is_ahead_of_the_clock():
     server("SET", "pawl:fence:lock:", ahead)
     after = grants(server.url(), count=10)
     grow(before, [ahead], after)
+
+
+@test
+def a_clock_that_is_centuries_ahead_for_a_while_does_not_spoil_the_counter():
+    later = os.path.join(directory(), "later")
+    os.environ["FAR_CLOCK"] = later
+    os.environ["LD_PRELOAD"] = os.environ.get("FAR_CLOCK_MODULE") or os.path.join(BUILD, "tests/engine/redis/far_clock.so")
+    try:
+        server = Server()
+    finally:
+        del os.environ["LD_PRELOAD"]
+    before = grants(server.url())
+    with open(later, "w", encoding="utf-8"):
+        pass
+    require(int(server("TIME")[0]) > 2 ** 33, "the clock was not moved")
+    meanwhile = grants(server.url())
+    holder, waiter = Peer(server.url()), Peer(server.url())
+    held = holder.acquire("a", ttl=60000)
+    equal(held.code, OK, held.text)
+    waiter.request("a")
+    eventually(lambda: server.waiters("a") == 1)
+    equal(holder.release(), OK)
+    got = waiter.hear()
+    equal(got.code, OK)
+    equal(waiter.release(), OK)
+    os.unlink(later)
+    grow(before, meanwhile, [held.token, got.token], grants(server.url()))
+    with open(later, "w", encoding="utf-8"):
+        pass
+    server("DEL", "pawl:fence:lock:")
+    answer = holder.acquire("a")
+    equal(answer.code, SYSTEM, answer.text)
+    matches(answer.text, "clock")
+    equal(server.keys("lock:*"), [])
 
 
 @test
