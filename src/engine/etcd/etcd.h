@@ -8,6 +8,7 @@
  *   etcd_term.c     leases of the store, kept alive on one stream
  *   etcd_proof.c    what proves that a lease was extended, and that it is there
  *   etcd_claim.c    acquire, cancel, renew, release: one request of a claim at a time
+ *   etcd_slot.c     which key a claim gets: the same again, if that is safe
  *   etcd_door.c     who enters a line first
  *   etcd_sweep.c    deletes, many at once
  *   etcd_wait.c     claims that wait: for one of our own, or for a key to be deleted
@@ -101,6 +102,7 @@ struct etcd_watch {
         struct link link;   /* in channel->watch_ids, by id */
         int64_t id;         /* even; see has_twin */
         int64_t from;       /* it tells what happened after this revision */
+        int64_t since;      /* its owner knows what happened up to this one: a member that lags may tell of it */
         /* Writes the key, at most ETCD_KEY_MAX bytes; returns its length. */
         size_t (*key)(const struct etcd_watch *watch, char *key);
         void (*ready)(struct etcd_watch *watch); /* it stands, on this connection */
@@ -160,6 +162,7 @@ struct etcd_channel {
         size_t sent_count;
         int64_t heard_at; /* when a call was last answered, or the first of those under way was sent */
         int64_t ready_at;
+        uint64_t turn;      /* how many times it was ready: which connection it is */
         uint64_t raft_term; /* of the last linearizable read on this connection of which it was taken down */
         bool ever;          /* it was ready once */
         bool stalled;       /* the server cannot serve at the moment: again in a while */
@@ -249,6 +252,7 @@ struct etcd_term {
         bool own;      /* of one detached claim: not shared, not kept alive */
         bool guarded;  /* its sentinel was put */
         bool expected; /* ... before the proof under way was sent */
+        bool awaited;  /* ... before the mailbox was read, and it is not among what was read so far */
 };
 
 /* Somebody who keeps a key on a term (a mailbox, a marker), embedded. */
@@ -291,11 +295,19 @@ void term_proven(struct etcd_term *term);
 void term_unproven(struct etcd_term *term, int code);
 void terms_up(struct etcd *etcd);
 void terms_down(struct etcd *etcd); /* what was under way on the stream is not answered any more */
+void terms_revoke(
+        struct etcd *etcd); /* those that nobody uses, before the channel is closed: no answer is waited for */
 void terms_free(struct etcd *etcd);
 
 /* etcd_proof.c. raft_term: what the answer to the keep-alive reported; term_proven or term_unproven is told. */
 void proof_ask(struct etcd_term *term, uint64_t raft_term);
 void sentinel_put(struct etcd_term *term);
+void sentinels_put(struct etcd *etcd); /* of all leases that claims hang on and that have none */
+/* The mailbox is read: sentinels that should be there and are not mean that their leases are gone. */
+void sentinels_await(struct etcd *etcd);
+void sentinel_seen(struct etcd *etcd, const char *rest, size_t length); /* what a key has behind the mailbox's prefix */
+void sentinels_miss(struct etcd *etcd);
+void sentinel_gone(struct etcd *etcd, const char *rest, size_t length); /* it was deleted */
 size_t key_of_sentinel(const struct etcd *etcd, int64_t lease, char *key);
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
@@ -345,6 +357,9 @@ struct etcd_part {
         bool crowded : 1;           /* it enters together with others like it (etcd_door.c) */
         bool brief : 1;             /* it enters behind one of our own, without a look */
         bool seen : 1;              /* its key, by a look that is being read */
+        bool sent : 1;              /* a request that puts its key was sent */
+        bool doubtful : 1;          /* ... more than once, or it is not known what became of it */
+        bool tidy : 1;              /* nothing that was requested for its key can still be done (etcd_slot.c) */
 };
 
 void claim_acquire(struct engine *engine, struct claim *claim);
@@ -382,10 +397,17 @@ void claim_entered(struct etcd_part *part); /* it stands behind others of ours *
 void claim_deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why); /* count -1: not known */
 void claim_rename(struct etcd_part *one, struct etcd_part *other); /* they change keys: their uids and orders */
 
+/* etcd_slot.c. Gives a claim its uid, which no other claim of ours has. */
+void slot_take(struct etcd *etcd, struct claim *claim);
+void slots_spoil(struct etcd *etcd); /* some request may still be done: no key that was used until now is used again */
+bool slot_is_clean(const struct etcd *etcd,
+                   const uint64_t uid[2]); /* it may be used again: never delete its key by name */
+
 /* etcd_door.c: claims of ours on one name enter in the order in which they came. */
 int doors_init(struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
 void doors_free(struct etcd *etcd);
-bool door_pass(struct etcd_part *part);    /* false: it is queued, and sent by claim_enter when it is its turn */
+bool door_pass(
+        struct etcd_part *part); /* also of a try; false: it is queued, and sent by claim_enter when it is its turn */
 void door_entered(struct etcd_part *part); /* one of a crowd was answered */
 void door_leave(struct etcd_part *part);   /* it is not entering any more; also of one that was not */
 
@@ -530,7 +552,9 @@ struct etcd {
         uint64_t run_from, run_to; /* all revisions between them were made by this client: see etcd_wrote */
         uint64_t run_next;         /* of the 64 behind run_to: answers do not come in the order of revisions */
         uint64_t judged_at;        /* the revision of the sight that is being judged */
-        struct list waits;         /* struct etcd_wait, all */
+        uint64_t slot_nonce;       /* etcd_slot.c; 0: to be drawn */
+        uint64_t slot_turn;
+        struct list waits; /* struct etcd_wait, all */
         struct etcd_sweep sweep;
         struct etcd_door *doors; /* etcd_door.c */
         struct list ghosts;      /* etcd_claim.c */

@@ -48,11 +48,17 @@ static bool says(const struct grpc_answer *answer, const char *words)
         return strstr(answer->text, words) != NULL;
 }
 
-/* A token that the server does not know, or no longer: those of a server that was started again are gone. Who we are is
- * not in doubt; a wrong password is told where the token is asked for. */
+/* A token that the server does not know, or no longer: those of a server that was started again are gone. Or we have none,
+ * because authentication was enabled while we were connected. Who we are is not in doubt; a wrong password is reported where
+ * the token is requested. */
 static bool is_about_token(const struct grpc_answer *answer)
 {
         return says(answer, "invalid auth token") || says(answer, "auth store is old");
+}
+
+static bool wants_token(const struct grpc_answer *answer)
+{
+        return is_about_token(answer) || says(answer, "user name is empty");
 }
 
 static enum remedy remedy_of(const struct grpc_answer *answer)
@@ -72,7 +78,7 @@ static enum remedy remedy_of(const struct grpc_answer *answer)
         case GRPC_UNAUTHENTICATED:
                 return REAUTHENTICATE;
         case GRPC_INVALID_ARGUMENT:
-                return is_about_token(answer) ? REAUTHENTICATE : TELL;
+                return wants_token(answer) ? REAUTHENTICATE : TELL;
         case GRPC_UNKNOWN:
                 return says(answer, "request timed out") || says(answer, "leader changed") || says(answer, "no leader")
                                ? ELSEWHERE
@@ -530,6 +536,7 @@ static void be_ready(struct etcd_channel *channel)
         channel->failed = 0;
         channel->why.code = PAWL_OK;
         channel->ready_at = now_of(channel);
+        channel->turn++;
         watches_up(channel);
         terms_up(channel->etcd);
         pump(channel);

@@ -1,6 +1,6 @@
 /* etcd_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes
- * another; a request whose answer was lost is sent again by the channel, and every one of them bears that: the key has
- * the claim's uid in it. */
+ * another; a request whose answer was lost is sent again by the channel, and every one of them may be done twice: the key has
+ * the claim's uid in it, and no key is used again of which a request may still be done (etcd_slot.c). */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,6 +68,7 @@ void claim_rename(struct etcd_part *one, struct etcd_part *other)
         memcpy(other->claim->uid, uid, sizeof(uid));
         one->order = other->order;
         other->order = order;
+        one->doubtful = other->doubtful = one->doubtful || other->doubtful;
         table_add(&etcd->claims, &one->link, uid_hash(one->claim->uid));
         table_add(&etcd->claims, &other->link, uid_hash(other->claim->uid));
 }
@@ -78,6 +79,8 @@ void claim_forget(struct etcd_part *part)
         if (!part->known)
                 return;
         part->known = false;
+        if (part->sent && !part->tidy && !part->claim->detached)
+                slots_spoil(part->etcd);
         sweep_remove(part);
         channel_forget(channel_of(part), &part->ask);
         door_leave(part);
@@ -346,6 +349,7 @@ static void released(struct etcd_part *part, int64_t count)
 
 void claim_deleted(struct etcd_part *part, int64_t count, const struct pawl_why *why)
 {
+        part->tidy = count > 0 && part->ask.tries == 1 && !part->doubtful && !part->claim->lost;
         if (part->state == PART_RELEASING)
                 released(part, count);
         else
@@ -464,6 +468,7 @@ static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
 
         txn_begin(&txn);
+        part->sent = true;
         txn_if_absent(&txn, own, NULL);
         if (part->claim->delay && !part->again)
                 txn_if_absent(&txn, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)), NULL);
@@ -488,6 +493,7 @@ static void write_try(struct etcd_ask *ask, struct grpc_out *out)
         ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key)), end;
         size_t length;
 
+        part->sent = true;
         txn_begin(&txn);
         length = key_of_line(part->etcd, claim->name, claim->name_length, room.line);
         end = bytes_of(room.line_end, key_after_prefix(room.line, length, room.line_end));
@@ -578,6 +584,7 @@ static void entered(struct etcd_ask *ask, const ProtobufCMessage *message, const
         struct etcd_part *part = part_of_ask(ask);
         const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
 
+        part->doubtful |= !reply || ask->tries != 1;
         if (!reply || !reply->header) {
                 enter_failed(part, why);
                 return;
@@ -603,6 +610,7 @@ static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const s
         struct etcd_part *part = part_of_ask(ask);
         const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
 
+        part->doubtful |= !reply || ask->tries != 1;
         if (!reply || !reply->header) {
                 enter_failed(part, why);
                 return;
@@ -610,6 +618,7 @@ static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const s
         etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
         part->order = reply->succeeded ? (uint64_t)reply->header->revision : order_found(part, reply);
         if (part->order) {
+                door_leave(part);
                 claim_told(part, ask->sent_at);
                 return;
         }
@@ -617,6 +626,7 @@ static void tried(struct etcd_ask *ask, const ProtobufCMessage *message, const s
                 claim_again(part);
                 return;
         }
+        part->tidy = !part->doubtful;
         delay_drop(part);
         claim_refuse(part, part->cancelled ? PAWL_CANCELLED : PAWL_BUSY, NULL);
 }
@@ -646,14 +656,14 @@ void claim_enter(struct etcd_part *part)
 static void enter(struct etcd_part *part)
 {
         part->state = PART_ENTERING;
-        if (!part->claim->wait || door_pass(part))
+        if (door_pass(part))
                 claim_enter(part);
 }
 
 void claim_again(struct etcd_part *part)
 {
         part->order = 0;
-        part->again = true;
+        part->again = part->doubtful = true;
         wait_end(part);
         wait_left(part, false);
         enter(part);
@@ -688,6 +698,7 @@ void claim_acquire(struct engine *engine, struct claim *claim)
 {
         struct etcd_part *part = part_of(claim);
 
+        slot_take(etcd_of(engine), claim);
         claim_know(etcd_of(engine), claim);
         part->asked_at = etcd_now(part->etcd);
         part->state = PART_TERMING;
@@ -720,6 +731,7 @@ void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_a
         } else if (part->cancelled) {
                 claim_refuse(part, PAWL_CANCELLED, NULL);
         } else { /* to the end of the line: its place went with the term */
+                part->doubtful = true;
                 wait_end(part);
                 wait_left(part, false);
                 begin(part);

@@ -81,6 +81,7 @@ static const struct etcd_method delete_method = {
 
 static void delete_marker(struct etcd_marker *marker)
 {
+        slots_spoil(marker->etcd);
         channel_forget(&marker->etcd->channel, &marker->ask);
         channel_ask(&marker->etcd->channel, &marker->ask, &delete_method, NEVER);
 }
@@ -107,9 +108,11 @@ static void begun(struct etcd_tenant *tenant)
 
         if (marker->part && marker->part->state == PART_TERMING)
                 claim_marked(marker->part);
-        else if (marker->part)
+        else if (marker->part) {
+                slots_spoil(marker->etcd);
                 channel_ask(&marker->etcd->channel, &marker->ask, &put_method,
                             etcd_now(marker->etcd) + marker->part->claim->ttl);
+        }
 }
 
 static int rent(struct etcd_marker *marker)

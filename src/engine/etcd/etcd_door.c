@@ -2,7 +2,7 @@
  * ours on one name enter one after the other. Where one of them waits already no other can be granted at once, and many
  * that are alike enter together as a crowd: their requests are under way at the same time, and when all are answered the
  * keys are given out in the order in which the claims came. A key belongs to whoever it was given to: only its uid says
- * whose it is. */
+ * whose it is. A try goes behind those that wait to enter, or it might overtake them; but nobody waits for a try. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +39,10 @@ static bool are_alike(const struct etcd_part *one, const struct etcd_part *other
 {
         const struct claim *a = one->claim, *b = other->claim;
 
-        return one->term == other->term && a->mode == b->mode && a->max_holders == b->max_holders && a->ttl == b->ttl &&
-               a->age == b->age && !a->delay && !b->delay && !a->detached && !b->detached &&
-               a->name_length == b->name_length && memcmp(a->name, b->name, a->name_length) == 0 &&
-               strcmp(a->note, b->note) == 0;
+        return a->wait && b->wait && one->term == other->term && a->mode == b->mode &&
+               a->max_holders == b->max_holders && a->ttl == b->ttl && a->age == b->age && !a->delay && !b->delay &&
+               !a->detached && !b->detached && a->name_length == b->name_length &&
+               memcmp(a->name, b->name, a->name_length) == 0 && strcmp(a->note, b->note) == 0;
 }
 
 static size_t count_alike(const struct etcd_door *door)
@@ -174,7 +174,8 @@ bool door_pass(struct etcd_part *part)
                 list_append(&door->queued, &part->ask.listed);
                 return false;
         }
-        door->inside = part;
+        if (part->claim->wait)
+                door->inside = part;
         return true;
 }
 

@@ -132,8 +132,10 @@ static void judge_version(struct examination *examination)
         else if (many && is_before(&version, 31, 13))
                 tell(examination, PAWL_WARNING,
                      version.minor == 4 ? "upgrade to etcd 3.4.31 or later" : "upgrade to etcd 3.5.13 or later",
-                     "a leader of etcd %s that hangs, and is replaced meanwhile, may end leases that are alive "
-                     "(etcd#15247): locks are then lost too early; tokens still fence",
+                     "a leader of etcd %s that hangs, and is replaced meanwhile, may end all leases that are alive "
+                     "(etcd#15247): their locks are lost, and for a moment the next holds one that the first believes "
+                     "in; "
+                     "only tokens protect",
                      text);
         else if (!many && is_before(&version, 21, 5))
                 tell(examination, PAWL_WARNING,

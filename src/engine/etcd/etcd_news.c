@@ -4,7 +4,9 @@
  *   PREFIX .pawl/mail/ <client> / <uid>      value: broken, or asked; on the lease of the lock it is about
  *
  * So mail that nobody reads goes with the lock. A client watches its mail once it has held a lock for a moment: who holds
- * for shorter than that has no use for it. What came before the watch stood is read when it does. */
+ * for shorter than that has no use for it. What came before the watch stood is read when it does.
+ *
+ * The sentinels of the client's leases lie in the mailbox, too (etcd_proof.c): behind the letters, and never cleared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +42,9 @@ static void write_clear(struct etcd_ask *ask, struct grpc_out *out)
         Pb__DeleteRangeRequest request = PB__DELETE_RANGE_REQUEST__INIT;
 
         request.key = bytes_of(key, length);
-        request.range_end = bytes_of(end, key_after_prefix(key, length, end));
+        memcpy(end, key, length);
+        end[length] = 'g'; /* behind all hexadecimal digits, and before the sentinels */
+        request.range_end = bytes_of(end, length + 1);
         grpc_write(out, &request.base);
 }
 
@@ -53,7 +57,7 @@ static const struct etcd_method clear_mail = {
         .answered = clear_answered,
 };
 
-/* All of it: what comes in between is deleted too, but the watch tells it all the same. */
+/* All letters: what comes in between is deleted too, but the watch tells it all the same. */
 static void clear(struct etcd_news *news)
 {
         news->uncleared = ask_busy(&news->clear);
@@ -81,23 +85,36 @@ static bool says(const Pb__KeyValue *mail, const char *word)
         return mail->value.len == strlen(word) && memcmp(mail->value.data, word, mail->value.len) == 0;
 }
 
-/* A letter about a key that an earlier lease of ours had is too late. */
-static void take(struct etcd_news *news, const Pb__KeyValue *mail)
+/* What a key has behind the mailbox's prefix; its length is 0 if it is none of it. */
+static const char *rest_of(const struct etcd_news *news, const Pb__KeyValue *mail, size_t *length)
 {
         char key[ETCD_KEY_MAX];
-        size_t length = key_of_mail(news->etcd, news->etcd->client, key);
+        size_t begin = key_of_mail(news->etcd, news->etcd->client, key);
+
+        *length = mail->key.len > begin ? mail->key.len - begin : 0;
+        return (const char *)mail->key.data + (*length ? begin : 0);
+}
+
+/* Returns whether it was a letter. A letter about a key that an earlier lease of ours had is too late, and so is one about an earlier claim with this key. */
+static bool take(struct etcd_news *news, const Pb__KeyValue *mail)
+{
+        enum { UID_DIGITS = 32 };
+        size_t length;
+        const char *rest = rest_of(news, mail, &length);
         struct etcd_part *part;
         uint64_t uid[2];
 
-        if (mail->key.len != length + 32 || !uid_read((const char *)mail->key.data + length, uid))
-                return;
+        if (length != UID_DIGITS || !uid_read(rest, uid))
+                return false;
         part = claim_find(news->etcd, uid);
-        if (!part || part->state != PART_HELD || !part->term || part->term->lease != mail->lease)
-                return;
+        if (!part || part->state != PART_HELD || !part->term || part->term->lease != mail->lease ||
+            (uint64_t)mail->mod_revision < part->order)
+                return true;
         if (says(mail, "broken"))
                 claim_gone(part, PAWL_REASON_BROKEN);
         else if (says(mail, "asked"))
                 claim_asked(part);
+        return true;
 }
 
 static void write_read(struct etcd_ask *ask, struct grpc_out *out)
@@ -107,6 +124,7 @@ static void write_read(struct etcd_ask *ask, struct grpc_out *out)
         size_t length = key_of_mail(news->etcd, news->etcd->client, key);
         Pb__RangeRequest request = PB__RANGE_REQUEST__INIT;
 
+        sentinels_await(news->etcd);
         request.key = bytes_of(key, length);
         request.range_end = bytes_of(end, key_after_prefix(key, length, end));
         grpc_write(out, &request.base);
@@ -132,15 +150,21 @@ static void read_answered(struct etcd_ask *ask, const ProtobufCMessage *reply, c
 {
         struct etcd_news *news = container_of(ask, struct etcd_news, read);
         const Pb__RangeResponse *found = (const void *)reply;
+        const char *rest;
+        size_t length, letters = 0;
 
         (void)why; /* it is read again when the watch is made again */
+        for (size_t i = 0; found && i < found->n_kvs; i++) {
+                rest = rest_of(news, found->kvs[i], &length);
+                sentinel_seen(news->etcd, rest, length);
+                letters += take(news, found->kvs[i]);
+        }
+        if (found)
+                sentinels_miss(news->etcd);
         if (news->unread)
                 read_all(news);
-        if (!found || found->n_kvs == 0)
-                return;
-        for (size_t i = 0; i < found->n_kvs; i++)
-                take(news, found->kvs[i]);
-        clear(news);
+        if (letters)
+                clear(news);
 }
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */
@@ -161,18 +185,27 @@ static void fired(struct etcd_watch *watch, const Pb__Event *event)
 {
         struct etcd_news *news = container_of(watch, struct etcd_news, watch);
 
-        if (event->type != PB__EVENT_TYPE__PUT || !event->kv)
+        const char *rest;
+        size_t length;
+
+        if (!event->kv)
                 return;
-        take(news, event->kv);
-        clear(news);
+        rest = rest_of(news, event->kv, &length);
+        if (event->type == PB__EVENT_TYPE__DELETE)
+                sentinel_gone(news->etcd, rest, length);
+        else if (take(news, event->kv))
+                clear(news);
 }
 
 static void due(struct timer *timer)
 {
         struct etcd_news *news = container_of(timer, struct etcd_news, timer);
 
-        if (news->etcd->claims.count == 0 || watch_begun(&news->watch))
+        if (news->etcd->claims.count == 0)
                 return; /* with the next lock */
+        sentinels_put(news->etcd);
+        if (watch_begun(&news->watch))
+                return;
         news->watch.key = watched;
         news->watch.ready = ready;
         news->watch.fired = fired;
@@ -196,7 +229,7 @@ void news_held(struct etcd_part *part)
                 ask_init(&news->clear);
                 etcd->news = news;
         }
-        if (!watch_begun(&news->watch) && news->timer.place == 0)
+        if ((!watch_begun(&news->watch) || !(part->term->own || part->term->guarded)) && news->timer.place == 0)
                 loop_set(etcd->engine.host->loop, &news->timer, etcd_now(etcd) + moment);
 }
 

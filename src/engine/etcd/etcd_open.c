@@ -184,12 +184,13 @@ static void free_endpoints(struct etcd_channel *channel)
         free(channel->endpoints);
 }
 
-/* The channel goes first, so that nothing is asked any more; but what history has left is written before. */
+/* The channel goes first, so that nothing is requested any more; but leases on which nothing hangs are given back before. */
 static void etcd_close(struct engine *engine)
 {
         struct etcd *etcd = etcd_of(engine);
 
         history_free(etcd);
+        terms_revoke(etcd);
         etcd->closing = true;
         channel_close(&etcd->channel);
         news_free(etcd);

@@ -7,6 +7,7 @@
  * The read is of the sentinel, a key that hangs on the lease and on nothing else. The watch on the client's mailbox covers
  * it too, so a lease that is revoked is noticed at once, however many claims hang on it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "etcd.h"
@@ -56,6 +57,78 @@ void sentinel_put(struct etcd_term *term)
         if (term->state == TERM_ALIVE && !ask_busy(&term->sign))
                 channel_ask(&term->etcd->channel, &term->sign, &sign_method,
                             etcd_now(term->etcd) + term->etcd->timeout);
+}
+
+static bool is_guardable(const struct etcd_term *term)
+{
+        return !term->own && term->state == TERM_ALIVE && !list_empty(&term->parts);
+}
+
+void sentinels_put(struct etcd *etcd)
+{
+        for (struct list *at = etcd->terms.next; at != &etcd->terms; at = at->next) {
+                struct etcd_term *term = container_of(at, struct etcd_term, listed);
+
+                if (is_guardable(term) && !term->guarded)
+                        sentinel_put(term);
+        }
+}
+
+/* The lease of a sentinel of ours; NULL: it is none. */
+static struct etcd_term *term_of(const struct etcd *etcd, const char *rest, size_t length)
+{
+        static const char word[] = "lease-";
+        enum { WORD = sizeof(word) - 1, DIGITS = 16 };
+        char digits[DIGITS + 1] = "";
+
+        if (length <= WORD || length > WORD + DIGITS || memcmp(rest, word, WORD) != 0)
+                return NULL;
+        memcpy(digits, rest + WORD, length - WORD);
+        return term_find(etcd, (int64_t)strtoull(digits, NULL, 16));
+}
+
+void sentinels_await(struct etcd *etcd)
+{
+        for (struct list *at = etcd->terms.next; at != &etcd->terms; at = at->next) {
+                struct etcd_term *term = container_of(at, struct etcd_term, listed);
+
+                term->awaited = term->guarded && term->state == TERM_ALIVE;
+        }
+}
+
+void sentinel_seen(struct etcd *etcd, const char *rest, size_t length)
+{
+        struct etcd_term *term = term_of(etcd, rest, length);
+
+        if (term)
+                term->awaited = false;
+}
+
+static struct etcd_term *first_awaited(const struct etcd *etcd)
+{
+        for (struct list *at = etcd->terms.next; at != &etcd->terms; at = at->next) {
+                struct etcd_term *term = container_of(at, struct etcd_term, listed);
+
+                if (term->awaited)
+                        return term;
+        }
+        return NULL;
+}
+
+void sentinels_miss(struct etcd *etcd)
+{
+        struct etcd_term *term;
+
+        while ((term = first_awaited(etcd)) != NULL)
+                term_revoked(term);
+}
+
+void sentinel_gone(struct etcd *etcd, const char *rest, size_t length)
+{
+        struct etcd_term *term = term_of(etcd, rest, length);
+
+        if (term && term->guarded)
+                term_revoked(term);
 }
 
 /* ---- the proof --------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* etcd_term.c - leases of the store. Claims of one ttl share a lease; it is kept alive by one message every quarter of
  * its length, however many they are, and a renewal that the core asks for is answered from what is known:
  * docs/decisions/0110. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,6 +198,8 @@ static void mark_seen(struct etcd_term *term, const Pb__LeaseTimeToLiveResponse 
                 part = part_on(term, contender.uid);
                 if (part)
                         part->seen = true;
+                else if (slot_is_clean(term->etcd, contender.uid))
+                        continue; /* of a claim that has left meanwhile, and of the next one soon */
                 else if (!term->own && same_uid(contender.uid, term->stray))
                         delete_stray(term->etcd, &reply->keys[i], name, name_length, contender.uid);
                 else if (!term->own)
@@ -673,6 +676,27 @@ void terms_up(struct etcd *etcd)
 void terms_down(struct etcd *etcd)
 {
         each_term(etcd, down);
+}
+
+static void revoke_unused(struct etcd_term *term)
+{
+        if (term->state == TERM_ALIVE && term->count == 0)
+                revoke(term);
+}
+
+/* The server drops a request whose connection ends before it was passed on: so a sign of it is waited for, not for long. */
+void terms_revoke(struct etcd *etcd)
+{
+        enum { LONGEST_MS = 100 };
+        struct net *net = &etcd->channel.grpc.net;
+        struct pollfd answer = {.fd = net->watch.fd, .events = POLLIN};
+
+        if (!channel_ready(&etcd->channel))
+                return;
+        each_term(etcd, revoke_unused);
+        net_flush(net);
+        if (!list_empty(&etcd->ended))
+                (void)poll(&answer, 1, LONGEST_MS);
 }
 
 void terms_free(struct etcd *etcd)

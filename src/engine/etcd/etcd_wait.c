@@ -40,10 +40,11 @@ struct etcd_wait {
         uint64_t seen_at; /* the revision of the last look */
         uint64_t gone_at; /* LIMITED: the revision at which the last one went while a look was under way */
         bool limited;
-        bool marker;  /* the key is a marker's */
-        bool nearest; /* nobody stands between the blocker and it */
-        bool here;    /* the member we speak with has told us that the key is gone */
-        uint8_t look; /* enum look: what to look at next */
+        bool marker;   /* the key is a marker's */
+        bool nearest;  /* nobody stands between the blocker and it */
+        bool unsure;   /* the watch was made anew while a check was under way: check again */
+        uint64_t here; /* the connection (channel.turn) whose member has reported that the key is gone; 0: none */
+        uint8_t look;  /* enum look: what to look at next */
 };
 
 static struct etcd_part *part_of_ask(struct etcd_ask *ask)
@@ -268,6 +269,15 @@ static bool still_there(const struct etcd_part *part, const Pb__RangeResponse *r
         return reply->n_kvs > 0 && (part->wait->marker || (uint64_t)reply->kvs[0]->create_revision < part->order);
 }
 
+/* The member has not done yet what we know: what it reports of the key may be about an earlier claim that used it, or the key
+ * may be still to come. All that happens to the key after what we know will be an event. */
+static bool is_behind(const struct etcd_part *part, const Pb__RangeResponse *reply)
+{
+        return revision_of(reply->header) < part->wait->seen_at;
+}
+
+static void check(struct etcd_part *part);
+
 static void checked(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
 {
         struct etcd_part *part = part_of_ask(ask);
@@ -276,7 +286,9 @@ static void checked(struct etcd_ask *ask, const ProtobufCMessage *message, const
         (void)why; /* a look that is refused tells why */
         if (!reply && !channel_ready(&part->etcd->channel))
                 part->state = PART_WAITING; /* it will be checked when the watch stands again */
-        else if (reply && still_there(part, reply))
+        else if (part->wait->unsure)
+                check(part);
+        else if (reply && (is_behind(part, reply) || still_there(part, reply)))
                 part->state = PART_WAITING;
         else
                 wait_look(part);
@@ -288,6 +300,14 @@ static const struct etcd_method check_method = {
         .write = write_check,
         .answered = checked,
 };
+
+static void check(struct etcd_part *part)
+{
+        part->wait->unsure = false;
+        part->state = PART_LOOKING;
+        part->ask.patient = true;
+        channel_ask(&part->etcd->channel, &part->ask, &check_method, etcd_now(part->etcd) + part->etcd->timeout);
+}
 
 static size_t watched_key(const struct etcd_watch *watch, char *key)
 {
@@ -304,17 +324,13 @@ static size_t watched_key(const struct etcd_watch *watch, char *key)
 static void watch_stands(struct etcd_watch *watch)
 {
         struct etcd_part *part = container_of(watch, struct etcd_wait, watch)->part;
-        struct etcd *etcd = part->etcd;
 
-        if (part->wait->limited) {
+        if (part->wait->limited)
                 wait_look(part);
-                return;
-        }
-        if (part->state != PART_WAITING || (uint64_t)watch->from == part->wait->seen_at)
-                return; /* nothing happened since we looked */
-        part->state = PART_LOOKING;
-        part->ask.patient = true;
-        channel_ask(&etcd->channel, &part->ask, &check_method, etcd_now(etcd) + etcd->timeout);
+        else if (part->state != PART_WAITING)
+                part->wait->unsure = true;
+        else if ((uint64_t)watch->from != part->wait->seen_at) /* else nothing happened since we looked */
+                check(part);
 }
 
 /* Whether a look that is under way knows of it, its answer tells. */
@@ -341,7 +357,7 @@ static void watch_fired(struct etcd_watch *watch, const Pb__Event *event)
         if (wait->limited) {
                 one_went(wait, event->kv ? (uint64_t)event->kv->mod_revision : 0);
         } else {
-                wait->here = true;
+                wait->here = wait->part->etcd->channel.turn;
                 wait_look(wait->part);
         }
 }
@@ -356,7 +372,8 @@ static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bo
         }
         forget_key(wait);
         leave_blocker(wait);
-        wait->here = false;
+        wait->here = 0;
+        wait->unsure = false;
         wait->seen_at = wait->part->etcd->judged_at;
         memcpy(copy, key->data, key->len);
         wait->key = copy;
@@ -365,6 +382,7 @@ static void watch_key(struct etcd_wait *wait, const ProtobufCBinaryData *key, bo
         wait->watch = (struct etcd_watch){.key = watched_key,
                                           .ready = watch_stands,
                                           .fired = watch_fired,
+                                          .since = (int64_t)wait->seen_at,
                                           .prev = sure && history_curious(wait->part->etcd)};
         wait->part->state = PART_WAITING;
         watch_begin(&wait->part->etcd->channel, &wait->watch);
@@ -663,7 +681,7 @@ static void write_look(struct etcd_ask *ask, struct grpc_out *out)
                 pb__range_request__init(range);
                 range->key = bytes_of(own, key_of_claim(part, own));
                 range->keys_only = true;
-                range->serializable = part->wait->here && ask->tries == 1;
+                range->serializable = part->wait->here == part->etcd->channel.turn && ask->tries == 1;
                 txn.ops[TXN_THEN][1].range.serializable = range->serializable;
         }
         grpc_write(out, &txn.request.base);

@@ -190,6 +190,8 @@ static void heard_watch(struct grpc_stream *stream, const uint8_t *bytes, size_t
                 watch = find(channel, told->watch_id); /* it may have been ended meanwhile */
                 if (!watch || watch->spent)
                         return;
+                if (told->events[i]->kv && told->events[i]->kv->mod_revision <= watch->since)
+                        continue;
                 watch->spent = !watch->prefix && told->events[i]->type == PB__EVENT_TYPE__DELETE;
                 watch->fired(watch, told->events[i]);
         }

@@ -95,6 +95,28 @@ def a_token_that_the_server_has_forgotten_is_asked_for_again():
 
 
 @test
+def authentication_that_is_enabled_while_a_client_is_connected_costs_nothing():
+    """The client has a user in its URL, but no token: nobody wanted one when it connected."""
+    store, order = locked()
+    order("auth", "disable")
+    at_end(lambda: order("auth", "enable"))
+    holder, waiter, other = [warmed(store.url(prefix="lock/", user=WORKER)) for _ in range(3)]
+    equal(holder.acquire("a", ttl=4000).code, OK)
+    waiter.request("a", ttl=LONG)
+    eventually(lambda: len(pawl("-e", store.url(prefix="lock/", user=WORKER), "show", "a").output.splitlines()) > 1)
+    order("auth", "enable")
+    equal(other.acquire("a").code, BUSY)
+    time.sleep(5)
+    equal(holder.check(), OK, "it could not be renewed")
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, OK)
+    equal(waiter.release(), OK)
+    answer = other.acquire("b")
+    equal(answer.code, OK, answer.text)
+    equal(other.release(), OK)
+
+
+@test
 def a_right_that_is_taken_away_while_a_lock_is_held_is_a_loss_in_time():
     store, order = locked()
     peer = Peer(store.url(prefix="lock/", user=WORKER))
@@ -202,8 +224,8 @@ def leases_are_given_back():
     store = Etcd.one()
     before = store.leases()
     peers_ = [Peer(store.url()) for _ in range(3)]
-    for peer in peers_:
-        equal(peer.acquire("a", wait=20000).code, OK)
+    for peer in peers_:  # with a ttl that outlasts our patience
+        equal(peer.acquire("a", wait=20000, ttl=120000).code, OK)
         equal(peer.release(), OK)
     for peer in peers_:
         equal(peer.leave(), 0)

@@ -112,3 +112,26 @@ TEST_WITHIN(300, hand_overs_take_no_steps_of_the_servers_slow_loop_while_others_
                 CHECK_INT(pawl_close(clients[i]), PAWL_OK);
         CHECK_INT(pawl_close(writer), PAWL_OK);
 }
+
+/* Both are under way at the same time, and the store does requests that are under way together in any order. */
+TEST_WITHIN(60, a_try_does_not_overtake_an_earlier_waiter_of_the_same_client)
+{
+        enum { ROUNDS = 100 };
+        pawl_client *client = join_in();
+        int overtaken = 0;
+
+        REQUIRE(take_turn(client, "try", false));
+        for (int i = 0; i < ROUNDS; i++) {
+                pawl_lock *waiter, *eager;
+
+                REQUIRE_INT(pawl_acquire_async(client, "try", NULL, NULL, NULL, &waiter), PAWL_OK);
+                REQUIRE_INT(pawl_acquire_async(client, "try", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), NULL, NULL, &eager),
+                            PAWL_OK);
+                overtaken += pawl_wait(eager, PAWL_FOREVER) != PAWL_BUSY;
+                (void)pawl_release(eager);
+                REQUIRE_INT(pawl_wait(waiter, PAWL_FOREVER), PAWL_OK);
+                REQUIRE_INT(pawl_release(waiter), PAWL_OK);
+        }
+        CHECK_INT(overtaken, 0);
+        CHECK_INT(pawl_close(client), PAWL_OK);
+}

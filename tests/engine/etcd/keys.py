@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""keys.py - the keys of claims: the same few again and again, because etcd keeps those that were deleted in its index until they are
+compacted, and walks over them; but never one of which a request may still be done."""
+from hurt import *
+
+
+def used(store, name):
+    """All keys that were ever put below a name, by the store's own history."""
+    end = name + "/~%d" % next(numbers)
+    start, last = store.prefix + name + "/", store.prefix + end
+    store.put(last, "")
+    watch = subprocess.Popen(["etcdctl", "--endpoints", store.members[0].where, "watch", "--prefix", start, "--rev=1"],
+                             env={**os.environ, "ETCDCTL_API": "3"}, stdout=subprocess.PIPE, text=True)
+    try:
+        found = set()
+        for line in watch.stdout:
+            if line.rstrip() == last:
+                break
+            if line.startswith(start) and "~" not in line:
+                found.add(line.rstrip())
+    finally:
+        watch.kill()
+        watch.wait()
+    store.remove(end)
+    return found
+
+
+def pairs(peer, name, count, **options):
+    for _ in range(count):
+        answer = peer.acquire(name, **options)
+        equal(answer.code, OK, answer.text)
+        equal(peer.release(), OK)
+
+
+def a_lock_that_is_taken_again_and_again_uses_one_key(store):
+    peer = warmed(store.url())
+    pairs(peer, "a", 100)
+    pairs(peer, "a", 100, wait=5000)
+    equal(len(used(store, "a")), 1)
+    pairs(peer, "b", 20, delay=1)
+    equal(len(used(store, "b")), 1, "with a lock-delay")
+    pairs(peer, "c", 20, mode=1)
+    equal(len(used(store, "c")), 1, "shared")
+
+
+def a_refused_try_uses_up_no_key(store):
+    holder, other = peers(store, 2)
+    equal(holder.acquire("a").code, OK)
+    for _ in range(20):
+        equal(other.acquire("a").code, BUSY)
+    for _ in range(20):
+        equal(other.acquire("a", wait=20).code, TIMEOUT)
+    equal(holder.release(), OK)
+    pairs(other, "a", 5)
+    found = used(store, "a")  # one that gave up may still be leaving when the next comes
+    require(len(found) <= 5, found)
+
+
+def clients_that_hand_a_lock_over_use_a_key_each_and_never_miss_its_end(store):
+    """The key that a waiter watches is deleted, and put again behind the waiter."""
+    one, two = peers(store, 2)
+    last = one.acquire("a", ttl=LONG).token
+    for _ in range(60):
+        two.request("a", ttl=LONG)
+        eventually(lambda: len(store.line("a")) == 2)
+        equal(one.release(), OK)
+        one.request("a", ttl=LONG)
+        got = two.hear()
+        equal(got.code, OK)
+        require(got.token > last, "a token did not grow")
+        require(not one.heard(), "two hold it")
+        equal(two.release(), OK)
+        got = one.hear()
+        equal(got.code, OK)
+        last = got.token
+    equal(one.release(), OK)
+    equal(len(used(store, "a")), 2)
+
+
+def a_key_of_which_a_request_may_still_be_done_is_not_used_again(store):
+    peer = warmed(store.url(timeout="500ms"))
+    pairs(peer, "a", 3)
+    before = used(store, "a")
+    server = store.members[0]
+    server.stop()
+    answer = peer.acquire("a")
+    require(failed(answer.code), show(answer.code), answer.text)
+    server.go_on()
+    eventually(lambda: peer.acquire("b", wait=5000).code == OK)
+    equal(peer.release(), OK)
+    equal(peer.acquire("a", wait=5000).code, OK)
+    held = {store.prefix + key for key in store.line("a")}
+    require(not held & before, "it holds by a key that a late request may delete or put")
+    equal(peer.release(), OK)
+    pairs(peer, "a", 20)
+    equal(used(store, "a"), before | held, "each has a key of its own from then on")
+
+
+add(Etcd.one, (a_lock_that_is_taken_again_and_again_uses_one_key,
+               a_refused_try_uses_up_no_key,
+               clients_that_hand_a_lock_over_use_a_key_each_and_never_miss_its_end,
+               a_key_of_which_a_request_may_still_be_done_is_not_used_again))
+main(have("etcd"))
