@@ -1,6 +1,6 @@
 /* etcd_claim.c - acquire, cancel, renew, release. A claim has one request under way at most, so that none overtakes
- * another; a request whose answer was lost is sent again by the channel, and every one of them may be done twice: the key has
- * the claim's uid in it, and no key is used again of which a request may still be done (etcd_slot.c). */
+ * another; a request whose answer was lost is sent again by the channel, and every one of them may be done twice: the
+ * key has the claim's uid in it, and no key is used again of which a request may still be done (etcd_slot.c). */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

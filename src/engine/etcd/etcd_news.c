@@ -95,7 +95,8 @@ static const char *rest_of(const struct etcd_news *news, const Pb__KeyValue *mai
         return (const char *)mail->key.data + (*length ? begin : 0);
 }
 
-/* Returns whether it was a letter. A letter about a key that an earlier lease of ours had is too late, and so is one about an earlier claim with this key. */
+/* Returns whether it was a letter. One about a key that an earlier lease of ours had is too late, and so is one about an
+ * earlier claim that had this key. */
 static bool take(struct etcd_news *news, const Pb__KeyValue *mail)
 {
         enum { UID_DIGITS = 32 };

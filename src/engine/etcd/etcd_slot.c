@@ -3,11 +3,11 @@
  * id in a key is made of the name, a small number (the slot) and a random number of the client.
  *
  * A key is used again only if nothing that was requested for it can still be done: every request was sent once and was
- * answered, and the last one deleted it. When that is not certain of any claim the random number is drawn anew, and all later
- * claims get keys that were never used. */
+ * answered, and the last one deleted it. When that is not certain of a claim the random number is drawn anew, and all
+ * later claims get keys that were never used. */
 #include "etcd.h"
 
-/* Slot 0 if it is free, else one of 1; of 2 and 3; of 4 to 7 and so on: few looks, and few keys more than claims at a time. */
+/* Slot 0 if it is free; else 1, one of 2 and 3, one of 4 to 7 and so on: few tries, and not many more keys than claims. */
 static uint64_t next_slot(struct etcd *etcd, unsigned try)
 {
         uint64_t first = UINT64_C(1) << (try / 2);

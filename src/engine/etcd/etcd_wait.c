@@ -269,8 +269,8 @@ static bool still_there(const struct etcd_part *part, const Pb__RangeResponse *r
         return reply->n_kvs > 0 && (part->wait->marker || (uint64_t)reply->kvs[0]->create_revision < part->order);
 }
 
-/* The member has not done yet what we know: what it reports of the key may be about an earlier claim that used it, or the key
- * may be still to come. All that happens to the key after what we know will be an event. */
+/* The member has not applied yet what we know: what it reports may be about an earlier claim that used the key, or the key
+ * may be still to come. Whatever happens to the key after what we know will be an event. */
 static bool is_behind(const struct etcd_part *part, const Pb__RangeResponse *reply)
 {
         return revision_of(reply->header) < part->wait->seen_at;
