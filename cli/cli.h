@@ -129,6 +129,8 @@ void table_end(struct table *);
 void json_open(FILE *, const char *key, char bracket);
 void json_close(FILE *, char bracket);
 void json_text(FILE *, const char *key, const char *text); /* NULL: null */
+/* Bytes that may hold NULs; what is not UTF-8 becomes U+FFFD. At least one NUL follows them. */
+void json_bytes(FILE *, const char *key, const char *bytes, size_t size);
 void json_number(FILE *, const char *key, int64_t number);
 void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
 void json_seconds(FILE *, const char *key, int64_t ms); /* 1.250 */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "run.h"
 #include "tee.h"
@@ -13,8 +14,10 @@ struct request {
         struct claim_request claim;
         struct hold hold;
         const char *key;
-        int64_t keep_ms; /* 0: a day */
+        int64_t keep_ms;          /* 0: a day */
+        int64_t keep_failures_ms; /* 0: as long as the others */
         bool keep_for_ever;
+        bool only_success;
         bool look;
         bool forget;
 };
@@ -28,6 +31,10 @@ enum { TAKEN = 1000 };
 static const struct option options[] = {
         {0, "keep", "DUR", "how long the result is kept (24h)", option_some_time, &request.keep_ms},
         {0, "keep-forever", NULL, "keep it until --forget", option_flag, &request.keep_for_ever},
+        {0, "only-success", NULL, "keep no failure: after a status other than 0 the next caller runs", option_flag,
+         &request.only_success},
+        {0, "keep-failures", "DUR", "how long a status other than 0 is kept (as --keep)", option_some_time,
+         &request.keep_failures_ms},
         {'n', "nonblock", NULL, "fail at once if another one is at it", claim_no_wait, &request.claim.wait_ms},
         {'w', "wait", "DUR", "give up after DUR; else wait for whoever is at it", option_duration,
          &request.claim.wait_ms},
@@ -43,16 +50,18 @@ static const struct option options[] = {
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static void print_json(const struct pawl_result *result)
+static void print_json(const struct pawl_result *result, bool replayed, bool kept)
 {
         json_open(stdout, NULL, '{');
         json_text(stdout, "key", request.key);
+        json_flag(stdout, "replayed", replayed);
+        json_flag(stdout, "kept", kept);
         json_number(stdout, "status", result->status);
         json_token(stdout, "token", result->token);
         json_number(stdout, "size", (int64_t)result->size);
         json_flag(stdout, "cut", result->flags & OUTPUT_CUT);
         json_seconds(stdout, "stored", result->stored_us / 1000);
-        json_text(stdout, "output", result->data);
+        json_bytes(stdout, "output", result->data, result->size);
         json_close(stdout, '}');
         json_end(stdout);
 }
@@ -64,7 +73,7 @@ static int replay(struct pawl_result *result)
 
         detail("'%s' was done before, with token %llu", request.key, (unsigned long long)result->token);
         if (settings.json)
-                print_json(result);
+                print_json(result, true, true);
         else
                 fwrite(result->data, 1, result->size, stdout);
         if (result->flags & OUTPUT_CUT)
@@ -108,11 +117,23 @@ static bool has_result(int status)
         return status != EXIT_LOST && request.hold.child.ended && request.hold.child.how == CLD_EXITED;
 }
 
+static bool is_kept(int status)
+{
+        return has_result(status) && (status == 0 || !request.only_success);
+}
+
+static int64_t keep_for(int status)
+{
+        if (status != 0 && request.keep_failures_ms)
+                return request.keep_failures_ms;
+        return request.keep_for_ever ? -1 : request.keep_ms;
+}
+
 static int keep_result(pawl_lock *lock, const struct tee *tee, int status)
 {
         struct pawl_result result = {
                 .data = tee->bytes, .size = tee->size, .status = status, .flags = tee->cut ? OUTPUT_CUT : 0};
-        int code = pawl_once_finish(lock, &result, request.keep_for_ever ? -1 : request.keep_ms);
+        int code = pawl_once_finish(lock, &result, keep_for(status));
 
         if (code == PAWL_OK && tee->cut)
                 warn("the output of '%s' is longer than %zu bytes: later callers get no more of it", request.key,
@@ -128,19 +149,49 @@ static int keep_result(pawl_lock *lock, const struct tee *tee, int status)
         return status;
 }
 
+static int64_t unix_us(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+/* With --json COMMAND's output is in the object, and nowhere else. */
+static void print_run(struct tee *tee, uint64_t token, int status, bool kept)
+{
+        struct pawl_result result = {.data = tee->bytes,
+                                     .size = tee->size,
+                                     .status = status,
+                                     .flags = tee->cut ? OUTPUT_CUT : 0,
+                                     .token = token,
+                                     .stored_us = kept ? unix_us() : 0};
+
+        tee->bytes = NULL;
+        tee_end(tee); /* standard output is ours again */
+        print_json(&result, false, kept);
+        free(result.data);
+}
+
 static int execute(struct signals *signals, pawl_client *client, pawl_lock *lock)
 {
+        uint64_t token = pawl_token(lock);
         struct tee tee;
-        int status;
+        int status, ended;
+        bool kept;
 
-        if (!tee_begin(&tee, PAWL_RESULT_MAX)) {
+        if (!tee_begin(&tee, PAWL_RESULT_MAX, settings.json)) {
                 pawl_release(lock);
                 return EXIT_FAILED;
         }
-        status = hold_command(&request.hold, signals, client, lock);
+        ended = hold_command(&request.hold, signals, client, lock);
         tee_take(&tee);
-        status = has_result(status) ? keep_result(lock, &tee, status) : hold_release(&request.hold, lock, status);
-        tee_end(&tee); /* last: whoever reads our output may take longer than the lease */
+        kept = is_kept(ended);
+        status = kept ? keep_result(lock, &tee, ended) : hold_release(&request.hold, lock, ended);
+        if (settings.json)
+                print_run(&tee, token, status, kept && status == ended);
+        else
+                tee_end(&tee); /* last: whoever reads our output may take longer than the lease */
         hold_end(&request.hold, status);
         return status;
 }
@@ -203,6 +254,8 @@ static int run(const struct command *command, int argc, char **argv)
                 return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *argv);
         if (request.look || request.forget)
                 return client_do(request.look ? look : forget, request.key);
+        if (request.only_success && request.keep_failures_ms)
+                return usage_error(command, "--only-success keeps no failures: --keep-failures has no meaning with it");
         if (!argc)
                 return usage_error(command, "once wants a COMMAND to run for '%s'", request.key);
         if (pawl_once_name(request.key, name) != PAWL_OK)
@@ -228,7 +281,9 @@ const struct command cmd_once = {
         .summary = "run COMMAND once for KEY; later callers get its status and output",
         .details = "Standard output is kept (its first 65472 bytes), standard error is not. A COMMAND that is killed, "
                    "or cannot\n"
-                   "be started, has no result, and the next caller runs. Give PAWL_TOKEN to what COMMAND changes: a "
+                   "be started, has no result, and the next caller runs. A status other than 0 is a result, unless\n"
+                   "--only-success says otherwise. With --json nothing is printed but one object. Give PAWL_TOKEN to "
+                   "what COMMAND changes: a "
                    "runner that\n"
                    "was overtaken is refused there (pawl-fence(1)), and its late result is refused here (status 123).",
         .flags = COMMAND_ENGINE | COMMAND_JSON,

@@ -241,14 +241,15 @@ void table_end(struct table *table)
 
 static bool json_comma; /* something stands before, at this level */
 
-static void json_string(FILE *out, const char *text)
+static void json_bytes_of(FILE *out, const char *text, size_t size)
 {
         const unsigned char *byte = (const unsigned char *)text;
+        const unsigned char *end = byte + size;
 
         fputc('"', out);
-        while (*byte) {
-                uint32_t point;
-                size_t length = utf8_at(byte, &point);
+        while (byte < end) {
+                uint32_t point = 0;
+                size_t length = *byte ? utf8_at(byte, &point) : 1;
 
                 if (!length)
                         fputs("\\ufffd", out);
@@ -261,6 +262,11 @@ static void json_string(FILE *out, const char *text)
                 byte += length ? length : 1;
         }
         fputc('"', out);
+}
+
+static void json_string(FILE *out, const char *text)
+{
+        json_bytes_of(out, text, strlen(text));
 }
 
 static void json_key(FILE *out, const char *key)
@@ -294,6 +300,12 @@ void json_text(FILE *out, const char *key, const char *text)
                 json_string(out, text);
         else
                 fputs("null", out);
+}
+
+void json_bytes(FILE *out, const char *key, const char *bytes, size_t size)
+{
+        json_key(out, key);
+        json_bytes_of(out, bytes, size);
 }
 
 void json_number(FILE *out, const char *key, int64_t number)

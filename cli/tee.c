@@ -12,6 +12,9 @@
 
 #include "cli.h"
 
+/* Zeros behind what is kept: a reader of UTF-8 finds an end also where the last character was cut. */
+enum { TEXT_END = 4 };
+
 static void keep_bytes(struct tee *tee, const char *bytes, size_t size)
 {
         size_t left = tee->room - tee->size;
@@ -25,7 +28,7 @@ static void keep_bytes(struct tee *tee, const char *bytes, size_t size)
 /* Nobody may read any more: COMMAND goes on all the same, and its result is kept. */
 static void pass_bytes_on(const struct tee *tee, const char *bytes, size_t size)
 {
-        while (size) {
+        while (size && !tee->mute) {
                 ssize_t written = write(tee->own_output, bytes, size);
 
                 if (written < 0 && errno == EINTR)
@@ -107,13 +110,14 @@ static bool make_room_for_rest(struct tee *tee)
         return tee->rest;
 }
 
-bool tee_begin(struct tee *tee, size_t room)
+bool tee_begin(struct tee *tee, size_t room, bool mute)
 {
         int ends[2] = {-1, -1};
 
         *tee = (struct tee){.mutex = PTHREAD_MUTEX_INITIALIZER,
+                            .mute = mute,
                             .room = room,
-                            .bytes = malloc(room),
+                            .bytes = calloc(1, room + TEXT_END),
                             .stop = eventfd(0, EFD_CLOEXEC)};
         tee->own_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
         if (tee->bytes && tee->stop >= 0 && tee->own_output >= 0 && fflush(stdout) == 0 &&

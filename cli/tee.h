@@ -16,14 +16,15 @@ struct tee {
         size_t size;
         size_t room;
         bool cut;   /* there was more than room */
+        bool mute;  /* nothing is passed on */
         char *rest; /* what was still in the pipe when COMMAND had ended */
         size_t rest_size;
         size_t rest_room;
 };
 
-/* From here on standard output is a pipe, for COMMAND to write to; it is copied to the real one, and the first room
- * bytes are kept. False: says why. */
-bool tee_begin(struct tee *, size_t room);
+/* From here on standard output is a pipe, for COMMAND to write to; it is copied to the real one, unless mute, and the first
+ * room bytes are kept. False: says why. */
+bool tee_begin(struct tee *, size_t room, bool mute);
 /* COMMAND has ended: bytes are all that it had written, or the first of it. Waits for nobody, neither for who reads
  * our output nor for processes that COMMAND left behind. */
 void tee_take(struct tee *);

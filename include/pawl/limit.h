@@ -28,7 +28,7 @@ struct pawl_limit_options {
         int64_t per_ms;  /* ... in so long; 0: a second */
         int64_t burst;   /* so many at once after a rest; 0: rate */
         int64_t permits; /* how many this call wants; 0: 1; at most burst */
-        int64_t wait_ms; /* PAWL_FOREVER, PAWL_NO_WAIT (PAWL_BUSY), or how long at most */
+        int64_t wait_ms; /* PAWL_FOREVER, PAWL_NO_WAIT (PAWL_BUSY; see below), or how long at most */
         int64_t ttl_ms;  /* of the lock; 0: the client's default */
         struct pawl_why *why;
 };
@@ -42,7 +42,8 @@ struct pawl_permit {
         int64_t wait_ms; /* how long this call waited for it; if there was none, how long it would have had to */
 };
 
-/* PAWL_OK: go on, now. PAWL_BUSY (PAWL_NO_WAIT): there is no permit now. PAWL_TIMEOUT: there will be none within
+/* PAWL_OK: go on, now. PAWL_BUSY (PAWL_NO_WAIT): there is no permit now, or another caller that counts at this
+ * moment did not end within half a second. PAWL_TIMEOUT: there will be none within
  * wait_ms; that is known and said at once, and nothing was reserved. permit may be NULL; it is also written with the
  * last two. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_limit(pawl_client *client, const char *name,

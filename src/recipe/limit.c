@@ -13,7 +13,7 @@
 
 #include "recipe.h"
 
-enum { US = 1000 };
+enum { US = 1000, COUNTING_MS = 500 };
 
 /* Long enough to be read back, for the first who asks for a bucket that nobody keeps. */
 #define KEEP_AT_LEAST_MS 10000
@@ -135,18 +135,21 @@ static int take(pawl_client *client, pawl_lock *lock, const struct bucket *bucke
         return keep(lock, full_at, full_at - now);
 }
 
-/* Others have it for moments, which who does not wait can wait for, too; but one of them may have died. */
+/* Others have it for moments, in which they count: also a caller that waits for no permit waits for these, or it would be
+ * refused one that is there. But one of them may have died or be stopped, so not for long. */
 static int take_lock(pawl_client *client, const struct bucket *bucket, const struct pawl_limit_options *options,
                      int64_t deadline, struct pawl_permit *permit, pawl_lock **lock)
 {
-        int64_t wait_ms = options->wait_ms == PAWL_NO_WAIT ? PAWL_FOREVER : recipe_left(deadline);
+        bool no_wait = options->wait_ms == PAWL_NO_WAIT;
+        int64_t wait_ms = no_wait ? COUNTING_MS : recipe_left(deadline);
         int code = pawl_acquire(client, bucket->name,
                                 PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .why = options->why), lock);
 
         if (code != PAWL_TIMEOUT && code != PAWL_BUSY)
                 return code;
-        permit->wait_ms = options->wait_ms;
-        return recipe_fail(options->why, PAWL_TIMEOUT, "the bucket is not to be had in time: another one has it");
+        permit->wait_ms = no_wait ? 0 : options->wait_ms;
+        return recipe_fail(options->why, no_wait ? PAWL_BUSY : PAWL_TIMEOUT,
+                           "the bucket is not to be had in time: another one has it");
 }
 
 static int reserve(pawl_client *client, const struct bucket *bucket, const struct pawl_limit_options *options,

@@ -24,5 +24,16 @@ ok "which is said in one sentence" one_sentence
 for bad in 5 /s 0/s -1/s 5/0s 5/x 5/ x/s 5000000000/s; do
         status 125 "'$bad' is no rate" "$pawl" limit --rate "$bad" x -- true
 done
+# Another one has the bucket and does not go on.
+"$pawl" run limit/stuck -- sh -c "echo began >'$scratch/began'; exec sleep 60" &
+stuck=$!
+later $stuck
+await_file "$scratch/began"
+status 1 "-n does not wait for it" timeout 20 "$pawl" limit -n --rate 5/s stuck -- echo sent
+status 1 "--json is JSON then" timeout 20 "$pawl" limit -n --json --rate 5/s stuck
+like "like this" "$output" '{"granted":false,"waited":0.000,"wait":0.000}'
+kill $stuck
+wait_status $stuck
+ok "and then there are permits" "$pawl" limit -n --rate 5/s stuck -- true
 status 125 "more permits than the bucket holds are refused" "$pawl" limit --rate 2/s --permits 3 x
 done_testing

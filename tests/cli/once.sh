@@ -35,6 +35,41 @@ status 0 "and the next caller runs then, too" "$pawl" once killed -- true
 ok "a result is kept for as long as was said" "$pawl" once short --keep 200ms -- echo first
 ok "and then it is done anew" await sh -c '[ "$("$1" once short --keep 200ms -- echo second)" = second ]' sh "$pawl"
 
+status 4 "a failure is no result with --only-success" "$pawl" once --only-success tried -- sh -c 'echo bad; exit 4'
+is "but passed on" "$output" bad
+status 0 "and the next caller runs" "$pawl" once --only-success tried -- echo good
+status 0 "a success is one" "$pawl" once --only-success tried -- false
+is "and kept" "$output" good
+status 4 "failures may be kept for less time" "$pawl" once --keep-failures 200ms soon -- sh -c 'exit 4'
+ok "and then it is done anew" await sh -c '"$1" once --keep-failures 1h soon -- true' sh "$pawl"
+status 0 "successes stay" "$pawl" once --keep-failures 1ms soon -- false
+status 4 "a failure that is kept is replayed" "$pawl" once --keep-failures 1h failed -- sh -c 'exit 4'
+status 4 "as ever" "$pawl" once failed -- true
+status 125 "both at once have no meaning" "$pawl" once --only-success --keep-failures 1s x -- true
+
+# json FIELD: of the one object that the last command printed.
+json() {
+        printf %s "$output" | python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
+status 3 "--json is whole for who runs" "$pawl" once --json j -- sh -c 'printf "a\0b\377\303\244\n"; exit 3'
+is "the output is in it, and nowhere else" "$(json output | od -An -c | tr -s ' ')" "$(printf 'a\0b\357\277\275\303\244\n\n' | od -An -c | tr -s ' ')"
+is "with its size" "$(json size)" 7
+is "its status" "$(json status)" 3
+is "it was not replayed" "$(json replayed)" False
+is "but is kept" "$(json kept)" True
+first=$(json output)
+token=$(json token)
+status 3 "and for who comes later" "$pawl" once --json j -- true
+is "the same" "$(json output)" "$first"
+is "with the token of who ran" "$(json token)" "$token"
+is "replayed" "$(json replayed)" True
+status 4 "what is not kept" "$pawl" once --json --only-success l -- sh -c 'echo no; exit 4'
+is "says so" "$(json kept)" False
+status 143 "and what was killed" "$pawl" once --json m -- sh -c 'echo half; kill -TERM $$'
+is "too" "$(json kept) $(json output)" "False half"
+ok "an output that is cut within a character is JSON" sh -c '"$1" once --json n -- sh -c "head -c 65471 /dev/zero; printf \"\303\244\"" 2>/dev/null |
+        python3 -m json.tool >/dev/null' sh "$pawl"
+
 # While one is at it.
 mkfifo "$scratch/gate"
 "$pawl" once gated -- sh -c "echo began >'$scratch/began'; read x <'$scratch/gate'; echo result" >"$scratch/first" &
