@@ -4,6 +4,7 @@
  *   zk_session.c  a session and its connection: requests out, answers in; heartbeat; coming back, or having expired
  *   zk_claim.c    acquire, cancel, renew, release: one flight of a claim at a time
  *   zk_wait.c     claims that wait: what they watch, and what wakes them
+ *   zk_retire.c   a line whose numbers come to their end
  *   zk_delay.c    lock-delay: markers beside the line
  *   zk_ghost.c    nodes that were given up without an answer, to be deleted behind the caller
  *   zk_check.c    nodes that were deleted by hand, or came late
@@ -225,7 +226,8 @@ enum zk_claim_state {
         ZK_HELD,
         ZK_RELEASING,
         ZK_CANCELLING,
-        ZK_ADOPTING
+        ZK_ADOPTING,
+        ZK_OUTSIDE /* the queue has used up its numbers: zk_retire.c */
 };
 
 struct zk_wait;
@@ -240,7 +242,7 @@ struct zk_part {
         struct claim *claim;
         struct zk *zk;
         struct zk_session *session;
-        int64_t token;    /* its node's czxid, before anything is added; 0: not known */
+        int64_t token;    /* its node's czxid, before anything is added; 0: not known; ZK_OUTSIDE: the queue's */
         int64_t until;    /* asking: since when; releasing: afterwards it is told as in doubt */
         int64_t since_ms; /* wall clock: asked for, then granted */
         struct zk_wait *wait;
@@ -347,6 +349,15 @@ void zk_claim_look(struct zk_part *part);
 void zk_claim_first(struct zk_part *part);
 void zk_claim_leave(struct zk_part *part, int code);
 void zk_claim_retry(struct zk_part *part, enum zk_claim_state want); /* in a while */
+
+/* zk_retire.c: is this number so high that a new line should begin? That it may not hold with it? */
+enum { ZK_NUMBERS_RETIRE = 1 << 30, ZK_NUMBERS_END = INT32_MAX - (1 << 20) };
+bool zk_number_retires(int32_t number);
+bool zk_number_is_last(int32_t number);
+/* Leaves a line with such numbers, whose children (getChildren2) are known, and waits until there is another. */
+void zk_retire(struct zk_part *part, const struct jute_in *children);
+void zk_retire_poll(struct zk_part *part);
+const char *zk_retire_why(void); /* the message of PAWL_FULL */
 
 /* zk_delay.c: a lock-delay's marker. */
 void zk_delay_mark(struct zk_part *part);        /* makes it, then grants */
@@ -462,7 +473,7 @@ struct zk_node {
 };
 /* False: it is not somebody who waits or holds (a marker, or something that is not a lock). */
 bool zk_node_read(struct jute_text name, struct zk_node *node);
-/* Before (< 0) or behind: numbers wrap around. */
+/* Before (< 0) or behind. Those that wrapped around, which happens to the last of a line, are behind the others. */
 static inline int32_t zk_number_order(int32_t a, int32_t b)
 {
         return (int32_t)((uint32_t)a - (uint32_t)b);

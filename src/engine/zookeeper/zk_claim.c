@@ -260,6 +260,9 @@ static void unpark(struct zk_part *part)
         case ZK_FINDING:
                 find_node(part);
                 break;
+        case ZK_OUTSIDE:
+                zk_retire_poll(part);
+                break;
         case ZK_LOOKING:
                 zk_claim_look(part);
                 break;
@@ -488,7 +491,7 @@ static void asked_alone(struct zk_part *part)
 {
         if (part->cancelled)
                 zk_claim_leave(part, PAWL_CANCELLED);
-        else if (zk_wait_is_next(part))
+        else if (zk_wait_is_next(part) && !zk_number_retires(part->number))
                 part->state = ZK_WAITING;
         else
                 zk_claim_look(part);
@@ -710,7 +713,7 @@ static void left(struct zk_ask *ask, int error, struct jute_in *reply)
         else if (error != ZK_OK && passes(error))
                 zk_claim_retry(part, ZK_CANCELLING);
         else
-                zk_claim_refuse(part, part->code, NULL);
+                zk_claim_refuse(part, part->code, part->code == PAWL_FULL ? zk_retire_why() : NULL);
 }
 
 void zk_claim_leave(struct zk_part *part, int code)

@@ -75,10 +75,19 @@ static void delete_old(struct zk_past *past, struct jute_in *children)
                 struct jute_text child = jute_get_text(&again);
                 char path[ZK_PATH_MAX], rest[32];
 
-                if (!batch_number(child, &number) || zk_number_order(newest, number) < BATCHES)
+                if (!batch_number(child, &number) ||
+                    (!zk_number_retires(newest) && zk_number_order(newest, number) < BATCHES))
                         continue;
                 snprintf(rest, sizeof(rest), "past/%.*s", (int)child.length, child.at);
                 zk_path_of_own(past->zk, rest, path);
+                zk_request(session, ZK_DELETE);
+                jute_put_path_version(out, path, -1);
+                old++;
+        }
+        if (zk_number_retires(newest) && count > 0) { /* so that it counts from 0 again; who writes next makes it */
+                char path[ZK_PATH_MAX];
+
+                zk_path_of_own(past->zk, "past", path);
                 zk_request(session, ZK_DELETE);
                 jute_put_path_version(out, path, -1);
                 old++;
@@ -171,6 +180,8 @@ static void flush_answered(struct zk_ask *ask, int error, struct jute_in *reply)
         if (error == ZK_OK) {
                 past->missing = false;
                 batch_written(past, session, reply);
+        } else if (error == ZK_NODE_EXISTS) { /* the numbers are used up */
+                trim(past, session);
         }
         if (past->past.count > 0)
                 write_later(past);

@@ -479,6 +479,7 @@ struct view {
         size_t count;             /* of children */
         size_t earlier;           /* in zk->earlier */
         bool own;                 /* its own node is among them */
+        bool foreign;             /* one that is not ours is */
         struct jute_text orphan;  /* a marker whose claim is not in the line */
         struct jute_text double_; /* a second node of the claim: a create that was believed to be lost was late */
 };
@@ -530,8 +531,8 @@ static bool is_own_uid(const struct zk_part *part, const struct zk_node *node)
         return node->contender.uid[0] == uid[0] && node->contender.uid[1] == uid[1];
 }
 
-/* Numbers are compared with our own: they wrap around. A line that was deleted counts from 0 again: another's node may have
- * our number. Who is behind us may have seen us wait, and wants to hear when we hold. */
+/* A line that was deleted counts from 0 again: another's node may have our number. Who is behind us may have seen us wait,
+ * and wants to hear when we hold. */
 static bool see_children(struct zk_part *part, struct view *view)
 {
         struct jute_in in = view->children;
@@ -549,6 +550,7 @@ static bool see_children(struct zk_part *part, struct view *view)
                 if (!zk_node_read(child, &node))
                         continue;
                 order = zk_number_order(node.number, part->number);
+                view->foreign |= !node.contender.uid[0] && !node.contender.uid[1];
                 if (order == 0 && is_own_uid(part, &node))
                         view->own = true;
                 else if (is_own_uid(part, &node))
@@ -675,6 +677,10 @@ void zk_line_look(struct zk_part *part, struct jute_in *children)
                 zk_claim_leave(part, PAWL_NO_MEMORY);
         else if (!view.own)
                 own_gone(part);
+        else if (zk_number_retires(part->number) && !view.foreign)
+                zk_retire(part, children);
+        else if (zk_number_is_last(part->number))
+                zk_claim_leave(part, PAWL_FULL);
         else
                 judge(part, &view);
 }
