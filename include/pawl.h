@@ -19,7 +19,8 @@
  * Rules of the house: handles are opaque; options begin with their size and zero is always the default;
  * out-parameters come last and are written on success only; text is copied. If a call that took a callback fails,
  * the callback never runs; if it succeeds it runs exactly once, never before the call returned. A client may be used
- * by any number of threads. After fork() the child may not use the parent's handles: every call says PAWL_FORKED.
+ * by any number of threads; none may be cancelled (pthread_cancel) inside a call. After fork() the child may not use
+ * the parent's handles: every call says PAWL_FORKED. Do not close descriptors that you did not open (close_range).
  * The library never prints, exits, installs signal handlers or reads the environment. */
 #ifndef PAWL_H
 #define PAWL_H
@@ -64,9 +65,10 @@ typedef struct pawl_lock pawl_lock;     /* one claim on one name: waiting, held,
         X(UNREACHABLE, 20, "the store cannot be reached")                                                              \
         X(NO_QUORUM, 21, "too few of the stores answered")                                                             \
         X(IN_DOUBT, 22, "the request was sent and not confirmed; it is being finished in the background")              \
-        X(FULL, 23, "the store has no room for another name, claim or client")                                         \
+        X(FULL, 23, "the store is full: no room for another name, claim, client or value, or no disk space")           \
         X(NO_MEMORY, 24, "out of memory")                                                                              \
         X(SYSTEM, 25, "a system call failed")                                                                          \
+        X(STUCK, 26, "another process is stopped in the middle of a step; continue or kill it")                        \
         /* mend the call */                                                                                            \
         X(INVALID, 30, "an argument is not valid")                                                                     \
         X(UNSUPPORTED, 31, "the engine, or this version, cannot do that")                                              \
@@ -225,7 +227,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_acquire(pawl_client *client, const char *name
 
 /* Ends the claim whatever its state, and consumes the handle whatever is returned; NULL is fine. PAWL_OK: it was held
  * until now. PAWL_LOST: it had been lost before. PAWL_IN_DOUBT: not confirmed; finished in the background or by the
- * lease. No callback of this lock runs after it returned. A handle released twice is PAWL_MISUSE. */
+ * lease. No callback of this lock runs after it returned. Release a handle once: a second time is PAWL_MISUSE for as long
+ * as the handle rests (the client's next eight acquires); later it is another lock's, and ends that. */
 PAWL_EXPORT int pawl_release(pawl_lock *lock);
 
 /* status: what pawl_acquire would have returned. */
@@ -249,8 +252,8 @@ PAWL_EXPORT int pawl_cancel(pawl_lock *lock);
 PAWL_EXPORT PAWL_MUST_USE int pawl_wait(pawl_lock *lock, int64_t wait_ms);
 
 /* PAWL_OK while held and the lease stands at this moment by our own clock; else PAWL_LOST, or PAWL_MISUSE before the
- * grant; PAWL_WOUNDED while it is held, after pawl_wound. Call it before every guarded step and after every blocking
- * call. */
+ * grant; PAWL_WOUNDED while it is held, after pawl_wound. Never waits: for no store, no other lock, no other thread.
+ * Call it before every guarded step and after every blocking call. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_check(pawl_lock *lock);
 /* The fencing token: > 0, greater than that of every earlier grant of this name; 0 before the grant. Send it along
  * with every write *and read* (include/pawl/guard.h). It stays readable after a loss. */

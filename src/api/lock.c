@@ -446,21 +446,58 @@ static bool was_granted(const struct pawl_lock *lock)
         return lock->state != LOCK_WAITING && lock->state != LOCK_REFUSED;
 }
 
+/* Like enter, but nothing is locked: for what is asked before every step, whatever the client's other locks are at. */
+static int pass(const pawl_lock *lock, struct pawl_client **client)
+{
+        int code;
+
+        if (!lock)
+                return PAWL_INVALID;
+        *client = client_of(lock);
+        code = client_check(*client);
+        if (code == PAWL_OK && !__atomic_load_n(&lock->owned, __ATOMIC_RELAXED))
+                code = PAWL_MISUSE;
+        return code;
+}
+
+static bool is_held(uint8_t state)
+{
+        return state == LOCK_HELD || state == LOCK_UNCERTAIN;
+}
+
+static bool stands_in_store(struct pawl_client *client, const struct pawl_lock *lock)
+{
+        const struct engine_instant *instant = client->core.instant;
+
+        return !instant || !instant->stands || instant->stands(client->engine, &lock->claim);
+}
+
+/* The core is told as well, if that can be done at once; else its timer, or the next renewal, finds out. */
+static void see_the_end(struct pawl_client *client, struct pawl_lock *lock)
+{
+        if (!latch_try(&client->latch))
+                return;
+        if (lock->owned && core_holds(lock, loop_now(&client->loop)) && !stands_in_store(client, lock))
+                client->core.instant->look(client->engine, &lock->claim);
+        client_unlock(client);
+}
+
 int pawl_check(pawl_lock *lock)
 {
         struct pawl_client *client;
-        int code = enter(lock, &client);
+        uint8_t state;
+        int code = pass(lock, &client);
 
         if (code != PAWL_OK)
                 return code;
-        if (!was_granted(lock))
-                code = PAWL_MISUSE;
-        else if (!core_holds(lock, loop_now(&client->loop)))
-                code = PAWL_LOST;
-        else if (lock->wounded)
-                code = PAWL_WOUNDED;
-        client_unlock(client);
-        return code;
+        state = __atomic_load_n(&lock->state, __ATOMIC_ACQUIRE);
+        if (state == LOCK_WAITING || state == LOCK_REFUSED)
+                return PAWL_MISUSE;
+        if (is_held(state) && core_stands(lock, loop_now(&client->loop)) && stands_in_store(client, lock))
+                return __atomic_load_n(&lock->wounded, __ATOMIC_RELAXED) ? PAWL_WOUNDED : PAWL_OK;
+        if (is_held(state))
+                see_the_end(client, lock);
+        return PAWL_LOST;
 }
 
 /* Without the client's mutex: it is written once, and whoever has the handle may read it. */
@@ -474,15 +511,17 @@ uint64_t pawl_token(const pawl_lock *lock)
 int64_t pawl_remaining_ms(pawl_lock *lock)
 {
         struct pawl_client *client;
-        int64_t now, remaining = 0;
+        int64_t now, until;
 
-        if (enter(lock, &client) != PAWL_OK)
+        if (pass(lock, &client) != PAWL_OK || !is_held(__atomic_load_n(&lock->state, __ATOMIC_ACQUIRE)))
                 return 0;
         now = loop_now(&client->loop);
-        if (core_holds(lock, now))
-                remaining = (lock->valid_until - now) / MS;
-        client_unlock(client);
-        return remaining;
+        until = core_valid_until(lock);
+        if (now < until)
+                return (until - now) / MS;
+        (void)core_stands(lock, now);
+        see_the_end(client, lock);
+        return 0;
 }
 
 int pawl_state(pawl_lock *lock)

@@ -29,6 +29,15 @@ static inline void latch_take(struct latch *latch)
                 latch_wait(latch);
 }
 
+/* 0: another has it, or seems to. */
+static inline int latch_try(struct latch *latch)
+{
+        uint32_t nobody = 0;
+
+        return atomic_compare_exchange_strong_explicit(&latch->word, &nobody, 1, memory_order_acquire,
+                                                       memory_order_relaxed);
+}
+
 static inline void latch_give(struct latch *latch)
 {
         if (__builtin_expect(latch->told_count > 0, 0))

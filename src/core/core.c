@@ -260,11 +260,11 @@ static void refuse(struct pawl_lock *lock, int code, const char *why)
 
 static void believe(struct pawl_lock *lock, const struct grant *grant, int64_t now)
 {
+        core_set_valid(lock, lease_end(grant->sent_at, lock->claim.ttl)); /* before the state by which it is read */
         core_move(lock, LOCK_HELD);
         lock->status = PAWL_OK;
         __atomic_store_n(&lock->token, grant->token, __ATOMIC_RELAXED); /* pawl_token reads it unlocked */
         lock->sent_at = grant->sent_at;
-        lock->valid_until = lease_end(grant->sent_at, lock->claim.ttl);
         lock->granted_at = now;
         core_count_grant(lock, now);
         renew_begin(lock);
@@ -441,10 +441,21 @@ bool core_holds(struct pawl_lock *lock, int64_t now)
 {
         if (!held(lock))
                 return false;
-        if (now < lock->valid_until)
+        if (now < core_valid_until(lock))
                 return true;
         core_lose(lock, PAWL_REASON_EXPIRED, now);
         return false;
+}
+
+bool core_stands(struct pawl_lock *lock, int64_t now)
+{
+        int64_t until = core_valid_until(lock);
+
+        while (now >= until) /* else it was renewed just now */
+                if (until == LEASE_OVER || __atomic_compare_exchange_n(&lock->valid_until, &until, LEASE_OVER, 0,
+                                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                        return false;
+        return true;
 }
 
 static void finish_release(struct pawl_lock *lock, int code)
@@ -463,6 +474,8 @@ static int give_back_now(struct pawl_lock *lock, int64_t now)
         struct core *core = lock->core;
         int code = core->instant->release(core->engine, &lock->claim, now);
 
+        if (code == PAWL_STUCK) /* another process is in the way: nothing done */
+                return code;
         lock->known = false;
         if (code == PAWL_LOST)
                 core->stats.lost++;
@@ -489,11 +502,13 @@ bool core_release_now(struct pawl_lock *lock, int *code)
         if (!core->instant || lock->state != LOCK_HELD || lock->notices || lock->running || lock->sleeper)
                 return false;
         now = end_of_short_way(lock, &weight);
-        if (now >= lock->valid_until)
+        if (now >= core_valid_until(lock))
+                return false;
+        *code = give_back_now(lock, now);
+        if (*code == PAWL_STUCK)
                 return false;
         renew_end(lock);
         core_count_end(lock, now, weight);
-        *code = give_back_now(lock, now);
         core->stats.released += *code == PAWL_OK;
         core_move(lock, LOCK_OVER);
         core_move(lock, LOCK_FREE);
@@ -505,16 +520,17 @@ bool core_release_now(struct pawl_lock *lock, int *code)
 static void release_held(struct pawl_lock *lock, int64_t now)
 {
         struct core *core = lock->core;
+        int code;
 
         renew_end(lock); /* no renewal is sent after the release */
         core_count_end(lock, now, 1);
-        if (core->instant) {
-                finish_release(lock, give_back_now(lock, now));
+        if (core->instant && (code = give_back_now(lock, now)) != PAWL_STUCK) {
+                finish_release(lock, code);
                 return;
         }
         core_move(lock, LOCK_RELEASING);
         (void)!loop_set(core->loop, &lock->timer,
-                        lock->valid_until); /* without it the engine's own answer is awaited */
+                        core_valid_until(lock)); /* without it the engine's own answer is awaited */
         core->engine->ops->release(core->engine, &lock->claim);
 }
 
@@ -584,7 +600,7 @@ void core_renew(struct pawl_lock *lock)
 void core_wound(struct pawl_lock *lock)
 {
         assert(held(lock));
-        lock->wounded = true;
+        __atomic_store_n(&lock->wounded, true, __ATOMIC_RELAXED); /* pawl_check reads it unlocked */
         if (lock->fixed)
                 return;
         lock->fixed = true;

@@ -49,7 +49,7 @@ struct pawl_lock {
         struct core *core;
         uint64_t token;
         union {
-                int64_t valid_until; /* while HELD or UNCERTAIN */
+                int64_t valid_until; /* while HELD or UNCERTAIN; LEASE_OVER: pawl_check saw its end. See core_stands */
                 char *sentence;      /* while REFUSED, if explained: why */
         };
         union {
@@ -191,6 +191,9 @@ void core_wound(struct pawl_lock *lock);
 void core_end_renewal(struct pawl_lock *lock, int code);
 /* Is it held at this moment? Declares it lost if the deadline has passed: the timer may be late, the caller is not. */
 bool core_holds(struct pawl_lock *lock, int64_t now);
+/* The same without the client's mutex, and nothing is declared: state is what was read of the lock before. What was once
+ * said to be over stays over, whatever a renewal brings at the same moment. */
+bool core_stands(struct pawl_lock *lock, int64_t now);
 /* What went wrong with it: the sentence of the refusal, or the reason of the loss. Empty if nothing did. */
 void core_explain(const struct pawl_lock *lock, struct pawl_why *why);
 
@@ -211,7 +214,30 @@ static inline void core_move(struct pawl_lock *lock, enum lock_state to)
 {
         assert(core_moves(lock->state, to));
         lock->core->stats.waiting += (to == LOCK_WAITING) - (uint64_t)(lock->state == LOCK_WAITING);
-        lock->state = (uint8_t)to;
+        __atomic_store_n(&lock->state, (uint8_t)to, __ATOMIC_RELEASE); /* pawl_check reads it unlocked */
+}
+
+/* What an end of a lease becomes when it was seen to have passed. Earlier than every other. */
+#define LEASE_OVER INT64_MIN
+
+static inline int64_t core_valid_until(const struct pawl_lock *lock)
+{
+        return __atomic_load_n(&lock->valid_until, __ATOMIC_RELAXED);
+}
+
+/* A new grant: nobody else knows the lock yet. */
+static inline void core_set_valid(struct pawl_lock *lock, int64_t until)
+{
+        __atomic_store_n(&lock->valid_until, until, __ATOMIC_RELAXED);
+}
+
+/* A renewal. False if the lease was seen to be over meanwhile. */
+static inline bool core_extend_valid(struct pawl_lock *lock, int64_t until)
+{
+        int64_t known = core_valid_until(lock);
+
+        return known != LEASE_OVER &&
+               __atomic_compare_exchange_n(&lock->valid_until, &known, until, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 void core_raise(struct pawl_lock *lock, enum notice notice);
 /* renew.c: finds or makes the class for the claim's ttl, before anything is asked: PAWL_OK or PAWL_NO_MEMORY. */

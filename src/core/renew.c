@@ -110,7 +110,7 @@ void renew_begin(struct pawl_lock *lock)
 
         if (lock->fixed) {
                 put_in_order(&class->fixed, lock);
-                wake_class_by(class, lock->valid_until);
+                wake_class_by(class, core_valid_until(lock));
         } else {
                 put_in_order(&class->fresh, lock);
                 wake_class_by(class, lease_renew_at(lock->sent_at, class->ttl));
@@ -128,7 +128,7 @@ static void lose_expired(struct list *list, int64_t now)
 {
         struct pawl_lock *lock;
 
-        while ((lock = head(list)) && lock->valid_until <= now)
+        while ((lock = head(list)) && core_valid_until(lock) <= now)
                 core_lose(lock, PAWL_REASON_EXPIRED, now);
 }
 
@@ -176,7 +176,7 @@ static size_t gather_due(struct ttl_class *class, int64_t now)
         if (!(lock = head(&class->fresh)) || lease_renew_at(lock->sent_at, class->ttl) > now)
                 return 0;
         while ((lock = head(&class->fresh)) && lease_renew_at(lock->sent_at, class->ttl) <= horizon) {
-                if (lock->valid_until <= now) {
+                if (core_valid_until(lock) <= now) {
                         core_lose(lock, PAWL_REASON_EXPIRED, now);
                         continue;
                 }
@@ -221,11 +221,11 @@ static int64_t class_next(struct ttl_class *class)
         int64_t next = class->retry_at;
 
         if ((lock = head(&class->fixed)))
-                next = earlier(next, lock->valid_until);
+                next = earlier(next, core_valid_until(lock));
         if ((lock = head(&class->fresh)))
                 next = earlier(next, lease_renew_at(lock->sent_at, class->ttl));
         if ((lock = head(&class->renewing))) {
-                next = earlier(next, lock->valid_until);
+                next = earlier(next, core_valid_until(lock));
                 if (lock->state == LOCK_HELD)
                         next = earlier(next, lease_doubt_at(lock->sent_at, class->ttl));
         }
@@ -254,21 +254,27 @@ static void class_due(struct timer *timer)
 
 /* ---- answers -------------------------------------------------------------------------------------------------- */
 
-static void believe(struct pawl_lock *lock, int64_t sent_at, int64_t now)
+/* False if pawl_check has said meanwhile that the lease is over. */
+static bool believe(struct pawl_lock *lock, int64_t sent_at, int64_t now)
 {
         struct core *core = lock->core;
         struct ttl_class *class = lock->ttl_class;
+        int64_t until = core_valid_until(lock);
 
-        histogram_record(&core->stats.renew_slack, lock->valid_until - now, 1);
-        core->stats.renewals++;
+        if (until == LEASE_OVER)
+                return false;
         if (sent_at > lock->sent_at) {
+                if (!core_extend_valid(lock, lease_end(sent_at, class->ttl)))
+                        return false;
                 lock->sent_at = sent_at;
-                lock->valid_until = lease_end(sent_at, class->ttl);
         }
+        histogram_record(&core->stats.renew_slack, until - now, 1);
+        core->stats.renewals++;
         if (lock->state == LOCK_UNCERTAIN)
                 core_move(lock, LOCK_HELD);
         list_remove(&lock->term);
         renew_begin(lock);
+        return true;
 }
 
 static void disbelieve(struct pawl_lock *lock, int64_t now)
@@ -290,13 +296,14 @@ void renew_answer(struct pawl_lock *lock, int code, int64_t sent_at)
         lock->renewing = false;
         if (lock->state != LOCK_HELD && lock->state != LOCK_UNCERTAIN)
                 return;
-        if (lock->valid_until <= now) { /* a lease is never resurrected */
+        if (core_valid_until(lock) <= now) { /* a lease is never resurrected */
                 core_lose(lock, PAWL_REASON_EXPIRED, now);
                 code = PAWL_LOST;
-        } else if (code == PAWL_OK) {
-                believe(lock, sent_at, now);
-        } else {
+        } else if (code != PAWL_OK) {
                 disbelieve(lock, now);
+        } else if (!believe(lock, sent_at, now)) {
+                core_lose(lock, PAWL_REASON_EXPIRED, now);
+                code = PAWL_LOST;
         }
         core_end_renewal(lock, code);
 }

@@ -94,12 +94,16 @@ struct engine_instant {
          * unknown to the engine and acquire may follow; another error: likewise, and acquire will say why. now is the
          * loop's time. The claim's part is not zeroed. */
         int (*acquire)(struct engine *, struct claim *, int64_t now, struct grant *grant);
-        /* Gives a held claim back: PAWL_OK, PAWL_LOST; forgotten either way. */
+        /* Gives a held claim back: PAWL_OK, PAWL_LOST; forgotten either way. PAWL_STUCK: another process is in the way;
+         * nothing is done, and release may follow, which answers in time. */
         int (*release)(struct engine *, struct claim *, int64_t now);
         /* For a claim with blocking set, after acquire: sleeps until there may be news or until the time given.
          * Called with the client *unlocked*. Then look, with the client locked, tells the events. */
         void (*sleep)(struct engine *, struct claim *, int64_t until);
         void (*look)(struct engine *, struct claim *);
+        /* Whether the store still says that a granted claim is ours. Called with the client unlocked, at any time while
+         * the user has the handle; once it said no it does not say yes again. */
+        bool (*stands)(struct engine *, const struct claim *);
 };
 
 /* Optional: inspection. Each asks inquiry->name and answers through the inquiry. */

@@ -268,7 +268,7 @@ static bool same(const struct pawl_leader *one, const struct pawl_leader *other)
 static bool passes(int code)
 {
         return code == PAWL_UNREACHABLE || code == PAWL_NO_QUORUM || code == PAWL_NO_MEMORY || code == PAWL_SYSTEM ||
-               code == PAWL_FULL;
+               code == PAWL_FULL || code == PAWL_STUCK;
 }
 
 struct observer {

@@ -261,11 +261,20 @@ static void instant_look(struct engine *engine, struct claim *claim)
         trace->inner->ops->instant->look(trace->inner, claim);
 }
 
+/* Not written down: asked without the client's mutex, and as often as the program likes. */
+static bool instant_stands(struct engine *engine, const struct claim *claim)
+{
+        const struct engine *inner = trace_of(engine)->inner;
+
+        return !inner->ops->instant->stands || inner->ops->instant->stands(trace_of(engine)->inner, claim);
+}
+
 static const struct engine_instant trace_instant = {
         .acquire = instant_acquire,
         .release = instant_release,
         .sleep = instant_sleep,
         .look = instant_look,
+        .stands = instant_stands,
 };
 
 /* ---- inspection -------------------------------------------------------------------------------------------------- */

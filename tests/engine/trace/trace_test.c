@@ -193,7 +193,12 @@ static void fake_fetch(struct engine *engine, struct inquiry *inquiry)
         inquiry->answered(inquiry, PAWL_OK, NULL);
 }
 
-static const struct engine_instant fake_instant = {fake_acquire_now, fake_release_now, fake_sleep, fake_look};
+static const struct engine_instant fake_instant = {
+        .acquire = fake_acquire_now,
+        .release = fake_release_now,
+        .sleep = fake_sleep,
+        .look = fake_look,
+};
 static const struct engine_inspect fake_inspect = {
         .list = fake_list,
         .show = fake_show,
