@@ -36,7 +36,7 @@ static void on_renewed(void *core, struct claim *claim, int code, int64_t sent_a
 static void on_released(void *core, struct claim *claim, int code)
 {
         (void)core;
-        (void)code;
+        seat_of(claim)->release_code = code;
         seat_of(claim)->released++;
 }
 
@@ -139,18 +139,35 @@ void seat_acquire(struct seat *seat)
         local_engine.acquire(seat->driver->engine, &seat->claim);
 }
 
+/* As the core does it: at once, or when the other process that is inside the bucket is out. */
 int seat_release(struct seat *seat)
 {
-        return local_instant.release(seat->driver->engine, &seat->claim, loop_now(&seat->driver->loop));
+        struct driver *driver = seat->driver;
+        int code = local_instant.release(driver->engine, &seat->claim, loop_now(&driver->loop));
+
+        if (code != PAWL_STUCK)
+                return code;
+        local_engine.release(driver->engine, &seat->claim);
+        while (!seat->released)
+                drivers_turn(&driver, 1);
+        return seat->release_code;
 }
 
 bool is_free(struct driver *driver, const char *name)
 {
         struct seat seat;
+        int code;
 
         seat_init(&seat, driver, name);
         seat.claim.wait = false;
-        return seat_try(&seat) == PAWL_OK && seat_release(&seat) == PAWL_OK;
+        code = seat_try(&seat);
+        if (code == PAWL_STUCK) { /* as the core does it: the long way */
+                seat_acquire(&seat);
+                while (!seat.granted && !seat.refused)
+                        drivers_turn(&driver, 1);
+                code = seat.granted ? PAWL_OK : seat.refused;
+        }
+        return code == PAWL_OK && seat_release(&seat) == PAWL_OK;
 }
 
 static void on_value(struct inquiry *inquiry, const struct pawl_value *value)

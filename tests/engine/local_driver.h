@@ -21,6 +21,7 @@ struct seat {
         int granted;
         int refused; /* a code */
         int released;
+        int release_code;
         int renewed;
         int gone; /* a reason */
         int asked;

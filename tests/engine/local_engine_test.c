@@ -353,6 +353,7 @@ TEST(a_wait_for_a_stopped_process_can_be_cancelled)
         const char *path = path_in(tap_directory(), "d");
         struct driver driver;
         struct seat waiting;
+        struct pawl_why why = {0};
         pid_t child;
 
         steps = share();
@@ -360,6 +361,8 @@ TEST(a_wait_for_a_stopped_process_can_be_cancelled)
         child = stopped_inside(path);
         seat_init(&waiting, &driver, "a");
         seat_acquire(&waiting);
+        CHECK_INT(local_engine.overdue(driver.engine, &waiting.claim, &why), PAWL_STUCK); /* was it free? */
+        CHECK_HAS(why.text, "host:1:test");
         local_engine.cancel(driver.engine, &waiting.claim);
         CHECK_INT(waiting.refused, PAWL_CANCELLED);
         end(child, SIGKILL);

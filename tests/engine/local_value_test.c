@@ -276,12 +276,12 @@ TEST_WITHIN(60, who_is_stopped_inside_delays_others_but_not_for_ever)
         child = stopped_storing(path, 63);
         fetch_begin(&driver, "a", &report);
         CHECK(!report.answered);
-        CHECK_INT(report_of(&driver, &report), PAWL_UNREACHABLE);
+        CHECK_INT(report_of(&driver, &report), PAWL_STUCK);
         CHECK_HAS(report.why, "stopped");
         CHECK_INT(keep(&driver, "b", "another name's"), PAWL_OK); /* of another stripe */
         hold(&seat, &driver, "a");
         store_begin(&seat, "ours", 0, &report);
-        CHECK_INT(report_of(&driver, &report), PAWL_UNREACHABLE);
+        CHECK_INT(report_of(&driver, &report), PAWL_STUCK);
         CHECK_HAS(report.why, "stopped");
         CHECK_INT(count(path_in(path, "values"), "new."), 1); /* its own */
         fetch_begin(&driver, "a", &report);

@@ -3,18 +3,23 @@
  * A state directory holds
  *
  *   state     the mapped file, drawn below
- *   alive     empty; byte 0 is locked while somebody prepares the state, byte 1 + slot while that process lives
+ *   alive     who replaced the state last; byte 0 is locked by who opens (shared) or replaces the state (exclusive), byte
+ *             1 + slot while that process lives
  *   bell.N    a FIFO for the process in slot N: a byte in it means "look at your news"
  *   values    the bytes kept beside locks, a file for each name; see local_value.c
  *
- *   state:  +--------+---------+-------------+----------+------------------+--------------------+
- *           | header | durable |  processes  | buckets  |      names       |      entries       |
- *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | to 262144 x 960  | to 524288 x 320    |
- *           +--------+---------+-------------+----------+------------------+--------------------+
+ *   state:  +--------+---------+-------------+----------+-------+------------------+--------------------+
+ *           | header | durable |  processes  | buckets  | hints |      names       |      entries       |
+ *           | 1 page | 1 page  | 8192 x 256  | 65536x16 | 96 KB | to 262144 x 960  | to 524288 x 320    |
+ *           +--------+---------+-------------+----------+-------+------------------+--------------------+
  *
  * An entry is one claim: waiting, granted or held. Entries are the truth: every change of one is committed by one
- * store to its state word. Lists (a bucket's chain of names, a name's holders and queue, the pools' free lists, a
- * process's news) are a cache that is rebuilt from the entries when a process died while it changed them.
+ * store to its state word. Lists (a bucket's chain of names, a name's holders and queue) are a cache that is rebuilt from
+ * the entries when a process died while it changed them.
+ *
+ * A process may be stopped at any instruction, and nobody may wait for it under the client's mutex. Only one thing is
+ * locked by words in the file: a bucket. Everything else that processes share (free names and entries, the token counter,
+ * the news of a process) changes by single atomic steps. docs/decisions/0186-nobody-waits-for-a-stopped-process.md
  *
  * References to names and entries count from 1; 0 is none. Whatever is read from the file is checked before use. */
 #ifndef PAWL_LOCAL_H
@@ -33,10 +38,11 @@
 #include "../engine.h"
 
 enum {
-        LAYOUT_VERSION = 2,
+        LAYOUT_VERSION = 3,
         PAGE = 4096,
         PROCESSES_MAX = 8192,
-        VALUE_LOCKS = 2 * PROCESSES_MAX, /* where in alive the locks of values begin: beyond every lifeline */
+        VALUE_LOCKS = 2 * PROCESSES_MAX,  /* where in alive the locks of values begin: beyond every lifeline */
+        PREPARE_LOCK = VALUE_LOCKS + 256, /* and the lock of who prepares a new state */
         BUCKETS = 65536,
         NAMES_MAX = 262144,
         ENTRIES_MAX = 524288,
@@ -53,14 +59,18 @@ enum {
 #define WAIT_CHECK (1 * SECOND)  /* how often those far back do, should every wake-up be lost */
 #define NEAR_HEAD 4              /* so close to the first, an asynchronous claim looks as often as that */
 #define THERE_CHECK (1 * SECOND) /* how often an acquire asks whether the state file is still there */
-#define LIMBO_CHECK (10 * MS)    /* how often a claim that could not even queue tries again */
+#define STALL_FIRST                                                                                                    \
+        (100 * 1000) /* how soon a step that found its bucket taken is tried again, in ns; doubled each time */
+#define STALL_MOST (10 * MS)
+#define STUCK_CHECK (50 * MS) /* how often a thread that sleeps for a stuck bucket sees whether it was cancelled */
+#define GIVE_UP (250 * MS)    /* how long a step is tried that cannot wait for ever */
 #define TOKEN_LIMIT (UINT64_C(1) << 62)
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* A lock word: the identity of the process that is inside, or 0. Never held for longer than a few hundred ns, but by a
- * process that was stopped or died inside; see local_word.c. */
+/* The lock word of a bucket: the identity of the process that is inside, or 0. Never held for longer than a few hundred
+ * ns, but by a process that was stopped or died inside; see local_word.c. */
 struct word {
         _Atomic uint32_t owner;
         _Atomic uint32_t waiting; /* how many spin (low half) and sleep (high half) for it, about */
@@ -83,18 +93,20 @@ struct header {
         _Alignas(64) _Atomic uint64_t limit; /* tokens up to here are reserved on disk */
         _Atomic uint32_t names_ready;        /* so many have disk space and were in use at some time */
         _Atomic uint32_t entries_ready;
-        uint32_t names_room; /* so many have disk space */
-        uint32_t entries_room;
+        _Atomic uint32_t names_room; /* so many have disk space */
+        _Atomic uint32_t entries_room;
 
-        _Alignas(64) struct word name_pool; /* covers used, names_ready and the free list */
-        uint32_t name_free;
-        uint32_t name_sweep; /* where the next search for names to recycle begins */
-        struct word entry_pool;
-        uint32_t entry_free;
-        uint32_t unused;
-        struct word reserve;   /* covers durable and limit */
-        _Atomic uint64_t seal; /* says which fence the last who left saw; see token_mend */
+        _Alignas(64) _Atomic uint64_t seal; /* says which fence the last who left saw; see token_mend */
+        _Atomic uint32_t name_sweep;        /* where the next search for names to recycle begins */
+        _Atomic uint32_t probe;             /* where the next who opens looks for slots of dead processes */
+        /* Which boot this is, and until when it matters; at these places in every layout from 3 on. */
+        _Atomic int64_t leases_until; /* no lease that outlives its process, and no lock-delay, lasts longer */
+        _Atomic int64_t seen;         /* CLOCK_BOOTTIME when it was opened last; less than that is another boot's */
+        _Atomic int64_t seen_real;    /* CLOCK_REALTIME then */
+        int64_t clock_offset;         /* what the time namespace adds to the clocks; CLOCK_UNKNOWN */
+        uint64_t kernels_own;         /* 1: boot_id is the kernel's own, 0: one that a container was given */
 };
+#define CLOCK_UNKNOWN INT64_MIN
 
 struct durable {
         _Atomic uint64_t limit; /* on disk before header.limit says so */
@@ -107,9 +119,8 @@ struct process {
         _Atomic uint32_t busy; /* enum slot_state */
         _Atomic uint32_t rung; /* whose byte is, or is about to be, in the bell; 0: none */
         uint32_t pid;
-        struct word word; /* covers news_first and the entries' news_next and LISTED flag */
-        uint32_t news_first;
-        uint32_t unused;
+        uint32_t unused[3];
+        _Atomic uint32_t news_first; /* entries with news for it: pushed by all, taken as a whole by its own process */
         char owner[128];
         char padding[96];
 };
@@ -138,8 +149,8 @@ struct past {
 
 struct name {
         uint64_t hash;
-        _Atomic uint32_t used; /* 1: in its bucket's chain */
-        uint32_t next;         /* there, or in the free list */
+        _Atomic uint32_t used; /* 0: free, 1: in its bucket's chain, 2: damaged; else the identity of who fills it */
+        uint32_t next;         /* there */
         uint32_t length;
         uint32_t pasts; /* how many there ever were; the last PASTS are kept */
         uint32_t holders;
@@ -167,7 +178,8 @@ enum entry_flag {
         DEEP = 1u << 2,     /* it sleeps for long: tell it when it becomes the first of the queue */
         LISTED = 1u << 3,   /* it is in its process's news */
         FIXED = 1u << 4,    /* detached: the lease alone ends it */
-        NOTED = 1u << 5     /* it has a note */
+        NOTED = 1u << 5,    /* it has a note */
+        AWAY = 1u << 6      /* FREE, but still in the news: into the cache when it comes out of there */
 };
 
 struct entry {
@@ -184,7 +196,7 @@ struct entry {
         uint64_t ticket;
         int64_t delay;
         uint32_t prev; /* in the holders or the queue */
-        uint32_t next; /* there, or in the free list */
+        uint32_t next; /* there */
         _Atomic uint32_t word;
         _Atomic uint32_t flags;
         uint32_t mode;
@@ -218,16 +230,22 @@ static inline uint32_t identity(uint32_t slot, uint32_t generation)
 /* What a claim is to us. */
 enum view { VIEW_NONE = 0, VIEW_LIMBO, VIEW_WAITING, VIEW_HELD };
 
+/* What is left to do for a claim whose bucket was taken by another process: tried again by the tick. */
+enum step { STEP_NONE = 0, STEP_LOOK, STEP_RENEW, STEP_CANCEL, STEP_RELEASE, STEP_ADOPT };
+
 struct part {
         uint32_t entry;
         uint32_t name;
         uint32_t bucket;
         uint32_t view;
-        uint32_t seen; /* the entry's word when we last looked */
+        uint32_t seen;  /* the entry's word when we last looked */
+        uint32_t step;  /* enum step */
+        uint32_t stuck; /* identity of who was inside the bucket when we last tried; 0: nobody */
         uint32_t unused;
+        int64_t give_up_at; /* when the step is given up */
         uint64_t uid[2];    /* of the entry: an adopted lease has that of its maker */
         int64_t recheck_at; /* when a sleeper should look again */
-        struct list link;   /* of one that waits: fresh, deep, heads, limbo; or told. Never linked: zero */
+        struct list link;   /* fresh, deep, heads, limbo, stalled, told. Never linked: zero */
         struct claim *claim;
         uint64_t token; /* told: what to tell */
         int64_t sent_at;
@@ -247,6 +265,8 @@ struct local {
         struct durable *durable;
         struct process *processes;
         struct bucket *buckets;
+        _Atomic uint64_t *name_hints; /* a bit for each: taken, as far as is known */
+        _Atomic uint64_t *entry_hints;
         struct name *names;
         struct entry *entries;
         uint32_t process_capacity;
@@ -258,20 +278,33 @@ struct local {
         struct process *me;
         bool shared_directory; /* group-writable: files are too */
         bool on_tmpfs;
-        bool deleted;        /* somebody removed the state file under us */
-        int64_t there_until; /* when to ask again whether somebody did; 0: not asked yet */
+        bool mend;        /* the file may be of another boot: its counter is not believed */
+        const char *gone; /* what became of the state file, or of our descriptors; NULL: nothing, as far as we know */
+        int gone_code;
+        int64_t there_until; /* when to ask again whether it is still there; 0: not asked yet */
         char *path;
+        char *whole_path; /* from the root on, to state */
+        uint64_t root[2]; /* device and inode of the root by which that was found */
 
         struct claim **claims;  /* by entry: which claim of ours it is */
         uint32_t known;         /* how many claims we know */
         char brief[PAST_OWNER]; /* who we are, for the history */
         uint32_t cache[CACHE_ROOM];
         uint32_t cached;
+        uint32_t name_hint; /* where we found the last free one */
+        uint32_t entry_hint;
 
-        struct list fresh;  /* waiting, for less than HEAD_CHECK */
-        struct list deep;   /* waiting for longer */
-        struct list heads;  /* waiting, and the first in their queue */
-        struct list limbo;  /* not even queued: the bucket was stuck */
+        struct list fresh;   /* waiting, for less than HEAD_CHECK */
+        struct list deep;    /* waiting for longer */
+        struct list heads;   /* waiting, and the first in their queue */
+        struct list limbo;   /* not even queued: the bucket was stuck */
+        struct list stalled; /* a step of theirs waits for a bucket */
+        int64_t stall_pause;
+        struct {
+                const struct word *word;
+                uint32_t owner; /* was inside when we last tried */
+                int64_t until;  /* not tried again before that */
+        } stuck;
         struct list told;   /* granted under a lock word: told when it is given back */
         uint32_t wakes[16]; /* entries to wake when it is given back */
         uint32_t wake_count;
@@ -361,6 +394,34 @@ static inline void entry_own(struct entry *entry, uint32_t owner)
         atomic_store_explicit(&entry->owner, owner, memory_order_release);
 }
 
+/* pawl_check looks at it without any lock. */
+static inline void entry_set_uid(struct entry *entry, uint64_t first, uint64_t second)
+{
+        __atomic_store_n(&entry->uid[0], first, __ATOMIC_RELAXED);
+        __atomic_store_n(&entry->uid[1], second, __ATOMIC_RELAXED);
+}
+
+static inline bool entry_has_uid(const struct entry *entry, const uint64_t uid[2])
+{
+        return __atomic_load_n(&entry->uid[0], __ATOMIC_RELAXED) == uid[0] &&
+               __atomic_load_n(&entry->uid[1], __ATOMIC_RELAXED) == uid[1];
+}
+
+static inline void raise_to(_Atomic int64_t *word, int64_t value)
+{
+        int64_t known = atomic_load_explicit(word, memory_order_relaxed);
+
+        while (known < value && !atomic_compare_exchange_weak(word, &known, value))
+                continue;
+}
+
+/* What the file must be kept for although no process lives: a lease that outlives its own, a lock-delay. */
+static inline void entry_outlasts(const struct local *local, const struct entry *entry, bool detached)
+{
+        if (detached || entry->delay > 0)
+                raise_to(&local->header->leases_until, entry->lease_until + entry->delay);
+}
+
 /* It outlives its process. After the commit: should we die before, it is just a dead holder's. */
 static inline void entry_detach(const struct local *local, struct entry *entry)
 {
@@ -379,16 +440,16 @@ static inline uint32_t entry_flags(const struct entry *entry)
 /* Opens, creating what is missing, checks and maps. On success we are in a slot of our own (local_process.c). */
 int file_open(struct local *local, const char *path, struct pawl_why *why);
 void file_close(struct local *local);
-/* Gives disk space to the next chunk; the pool's word is ours. PAWL_OK, PAWL_FULL or what the disk says. */
+/* Gives disk space to the next chunk. PAWL_OK, PAWL_FULL or what the disk says. */
 int file_grow_names(struct local *local);
 int file_grow_entries(struct local *local);
-/* False if the state file was removed under us. */
+/* False, and local->gone says why, if the state file was removed or moved, or our descriptors were closed, under us. */
 bool file_is_there(struct local *local);
 /* Whether a file that is open may be trusted; name is for the sentence. */
 int file_check(const struct local *local, int fd, const char *name, struct pawl_why *why);
 /* Gives the group its rights to something new, if the directory is a group's. */
 void file_share(const struct local *local, int fd, mode_t mode);
-/* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, which one may do at a time. *fd
+/* A directory in parent: opened and checked, PAWL_NOT_FOUND if there is none; or made, if another does not do so first. *fd
  * is to be closed if it is not negative, whatever is returned. */
 int file_open_below(struct local *local, int parent, const char *name, const char *shown, int *fd,
                     struct pawl_why *why);
@@ -403,9 +464,12 @@ int file_default_path(char *path, size_t size, struct pawl_why *why);
 
 /* ---- local_process.c: slots, identities, who lives --------------------------------------------------------------- */
 
-/* Takes a slot, reaping what a dead process left in it. The initialisation lock is held. */
+/* Takes a slot, reaping what a dead process left in it. */
 int process_join(struct local *local, struct pawl_why *why);
 void process_leave(struct local *local);
+/* Whether our slot is still ours: another takes it whose kernel says that we are dead, as it does when our descriptors were
+ * closed. */
+bool process_is_ours(const struct local *local);
 /* Whether anybody's lifeline is locked. */
 bool process_any_alive(int alive_fd, uint32_t capacity);
 bool process_alive(struct local *local, uint32_t id);
@@ -413,8 +477,8 @@ bool process_alive(struct local *local, uint32_t id);
 bool process_reap_dead(struct local *local);
 /* Who: into text of the size given; never empty. */
 void process_owner(struct local *local, uint32_t id, char *text, size_t size);
-/* Ends and frees every entry of our own. */
-void process_drop_own(struct local *local);
+/* Ends and frees every entry of our own. False if some are in buckets that are stuck. */
+bool process_drop_own(struct local *local);
 /* Puts the engine on, or off, the list of those whose lifeline a forked child closes. */
 int process_watch_fork(struct local *local, struct pawl_why *why);
 void process_unwatch_fork(struct local *local);
@@ -423,7 +487,12 @@ void process_unwatch_fork(struct local *local);
 
 enum taken { NOT_TAKEN = 0, TAKEN, TAKEN_OVER }; /* over: from a dead process, in the middle of something */
 
+/* Spins for a few microseconds at most. NOT_TAKEN: another process is inside; local->stuck says which. */
 enum taken word_wait(struct local *local, struct word *word);
+/* Sleeps, without the client's mutex, until the process that was inside may be out, or until the time given. */
+void word_sleep(struct local *local, struct word *word, uint32_t owner, int64_t until);
+/* Says in local->why, or another, who is inside. PAWL_STUCK. */
+int word_blame(struct local *local, uint32_t owner, struct pawl_why *why);
 
 static inline enum taken word_take(struct local *local, struct word *word)
 {
@@ -560,8 +629,11 @@ static inline void entry_give(struct local *local, struct entry *entry)
         local->cache[local->cached++] = entry_reference(local, entry);
 }
 void entry_flush(struct local *local, uint32_t keep);
-/* Puts entries that belong to nobody into the pool: after their owner died. */
-void entry_pool_put(struct local *local, struct entry *entry);
+/* Back to those that are free: its owner is dead, or it is ours. */
+void entry_free(struct local *local, struct entry *entry);
+/* A name that nobody uses, to be filled and then marked as used; NULL and the code if there is none. And back. */
+struct name *name_take(struct local *local, int *code);
+void name_free(struct local *local, struct name *name);
 
 /* ---- local_token.c ----------------------------------------------------------------------------------------------- */
 
@@ -673,8 +745,6 @@ void bell_open(struct local *local);
 void bell_close(struct local *local);
 /* Lists the entry in its process's news; does not ring. */
 void news_list(struct local *local, struct entry *entry);
-/* Takes one of ours off our list. False if that could not be. */
-bool news_forget(struct local *local, struct entry *entry);
 /* Reads our list if the bell should have rung: whoever rang may have died before the byte was written. */
 void news_check(struct local *local);
 /* The process is dead, its entries are gone: so is its list. */
@@ -692,6 +762,10 @@ void tick_by(struct local *local, int64_t at);
 void claim_look(struct local *local, struct claim *claim);
 /* The claim is no longer known. */
 void claim_forget(struct local *local, struct claim *claim);
+/* Its bucket is taken by another process: the step is tried again by the tick. False if it has been for long enough. */
+bool claim_stall(struct local *local, struct claim *claim, enum step step, int64_t now);
+/* Takes up the lease whose entry and uid are in the claim's part. */
+void lease_adopt(struct local *local, struct claim *claim);
 
 /* ---- local_value.c: the files that hold values ------------------------------------------------------------------- */
 
@@ -734,6 +808,39 @@ int value_load(struct local *local, const struct value_place *place, const char 
 void value_sweep(struct local *local, uint8_t stripe);
 /* Removes what dead processes were preparing. */
 void value_sweep_temporaries(struct local *local);
+
+/* An inquiry that may have to be tried again, because another process is inside a bucket or a stripe. */
+struct errand;
+/* One try. PAWL_BUSY: the stripe is taken. PAWL_STUCK, and why: the bucket is. Else that is the answer. */
+typedef int errand_fn(struct errand *errand, struct pawl_why *why);
+
+struct errand {
+        struct inquiry *inquiry;
+        struct local *local;
+        struct list listed;
+        errand_fn *attempt;
+        struct timer again;
+        int64_t pause;
+        int64_t end;
+
+        /* of list */
+        uint32_t at;   /* the name that is next */
+        uint32_t held; /* the name whose bucket is taken, from 1; 0: none */
+        int64_t skip_at;
+
+        /* of store and fetch */
+        struct value_place place;
+        bool stores;
+        bool brief;
+        uint32_t entry; /* the grant: it may be gone, and the entry another's */
+        uint32_t bucket;
+        uint64_t uid[2];
+        uint64_t token;
+        char temporary[32]; /* "": none, or in its place */
+};
+
+/* Tries now, and for GIVE_UP if need be; then answers. */
+void errand_begin(struct local *local, struct inquiry *inquiry, errand_fn *attempt);
 
 /* ---- local_keep.c: store and fetch ------------------------------------------------------------------------------- */
 

@@ -27,123 +27,56 @@ void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
-static void push_news(struct local *local, struct process *process, struct entry *entry)
-{
-        if ((atomic_fetch_or(&entry->flags, LISTED) & LISTED) != 0)
-                return;
-        entry->news_next = process->news_first;
-        process->news_first = entry_reference(local, entry);
-}
-
-/* Who changed the list died doing so: list everything that process has. Looking at too much does no harm. */
-static void rebuild_news(struct local *local, struct process *process)
-{
-        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
-        uint32_t slot = (uint32_t)(process - local->processes);
-
-        process->news_first = 0;
-        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
-                struct entry *entry = &local->entries[i];
-
-                if ((entry_owner(entry) & SLOT_MASK) != slot + 1)
-                        continue;
-                atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
-                if (entry_state(entry) != FREE)
-                        push_news(local, process, entry);
-        }
-}
-
-static bool news_take(struct local *local, struct process *process)
-{
-        enum taken taken = word_take(local, &process->word);
-
-        if (taken == TAKEN_OVER)
-                rebuild_news(local, process);
-        return taken != NOT_TAKEN;
-}
-
+/* One that is listed is not listed again. Who dies between the two steps leaves an entry that is marked and not listed:
+ * its news are found by the re-check, or with the next renewal. */
 void news_list(struct local *local, struct entry *entry)
 {
         uint32_t slot = (entry_owner(entry) & SLOT_MASK) - 1;
         struct process *process;
+        uint32_t first;
 
-        if (slot >= local->process_capacity)
+        if (slot >= local->process_capacity || (atomic_fetch_or(&entry->flags, LISTED) & LISTED) != 0)
                 return;
-        process = &local->processes[slot];
-        if (!news_take(local, process))
-                return; /* that process is stopped in its own list: its re-check will find out */
-        push_news(local, process, entry);
         hook(local, 60);
-        word_give(&process->word);
-}
-
-bool news_forget(struct local *local, struct entry *entry)
-{
-        uint32_t reference = entry_reference(local, entry);
-        uint32_t *link = &local->me->news_first;
-        uint32_t steps = local->entry_capacity;
-
-        if (!news_take(local, local->me))
-                return false;
-        while (*link != reference && *link != 0 && steps-- > 0) {
-                struct entry *member = entry_at(local, *link);
-
-                link = member != NULL ? &member->news_next : &entry->news_next;
-        }
-        if (*link == reference)
-                *link = entry->news_next;
-        atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
-        word_give(&local->me->word);
-        return true;
+        process = &local->processes[slot];
+        first = atomic_load(&process->news_first);
+        do
+                entry->news_next = first;
+        while (!atomic_compare_exchange_weak(&process->news_first, &first, entry_reference(local, entry)));
 }
 
 void news_clear(struct local *local, struct process *process)
 {
-        if (word_take(local, &process->word) == NOT_TAKEN)
-                return;
-        process->news_first = 0;
-        word_give(&process->word);
+        (void)local;
+        atomic_store(&process->news_first, 0);
 }
 
-enum { NEWS_BATCH = 64 };
-
-static uint32_t pop_news(struct local *local, uint32_t *news)
+static void look_at_news(struct local *local, struct entry *entry)
 {
-        uint32_t count = 0;
+        struct claim *claim = local->claims[entry_reference(local, entry) - 1];
 
-        if (!news_take(local, local->me))
-                return 0;
-        while (count < NEWS_BATCH && local->me->news_first != 0) {
-                struct entry *entry = entry_at(local, local->me->news_first);
-
-                if (entry == NULL || (entry_flags(entry) & LISTED) == 0) { /* damaged, or a cycle */
-                        local->me->news_first = 0;
-                        break;
-                }
-                news[count++] = local->me->news_first;
-                local->me->news_first = entry->news_next;
-                atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED);
-        }
-        word_give(&local->me->word);
-        return count;
+        if ((atomic_fetch_and(&entry->flags, ~(uint32_t)(LISTED | AWAY)) & AWAY) != 0)
+                entry_give(local, entry);
+        /* One on which a thread sleeps is that thread's to look at. */
+        else if (claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
+                claim_look(local, claim);
 }
 
 static void read_news(struct local *local)
 {
-        uint32_t news[NEWS_BATCH];
-        uint32_t count;
+        uint32_t steps = local->entry_capacity;
+        uint32_t reference;
 
         atomic_store(&local->me->rung, 0); /* before the list is read: later news rings again */
-        do {
-                count = pop_news(local, news);
-                for (uint32_t i = 0; i < count; i++) {
-                        struct claim *claim = local->claims[news[i] - 1];
+        reference = atomic_exchange(&local->me->news_first, 0);
+        while (reference != 0 && steps-- > 0) {
+                struct entry *entry = entry_at(local, reference);
 
-                        /* A rebuilt list names all entries; one on which a thread sleeps is that thread's to look at. */
-                        if (claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
-                                claim_look(local, claim);
-                }
-        } while (count == NEWS_BATCH);
+                if (entry == NULL || (entry_flags(entry) & LISTED) == 0) /* damaged, or a cycle */
+                        return;
+                reference = entry->news_next; /* as long as it is marked, nobody lists it anew */
+                look_at_news(local, entry);
+        }
 }
 
 void news_check(struct local *local)
@@ -189,8 +122,8 @@ static int open_fifo(struct local *local)
                 close(fd);
                 return -1;
         }
-        if (local->shared_directory && (status.st_mode & S_IWGRP) == 0)
-                (void)fchmod(fd, 0660);
+        if ((status.st_mode & S_IWGRP) == 0)
+                file_share(local, fd, 0660);
         return fd;
 }
 
@@ -302,8 +235,10 @@ static int64_t next_tick(struct local *local, int64_t now)
 {
         int64_t at = NEVER;
 
-        if (!list_empty(&local->limbo))
-                at = now + LIMBO_CHECK;
+        if (!list_empty(&local->limbo) || !list_empty(&local->stalled)) {
+                at = now + local->stall_pause;
+                local->stall_pause = local->stall_pause < STALL_MOST / 2 ? 2 * local->stall_pause : STALL_MOST;
+        }
         if (!list_empty(&local->heads) && now + HEAD_CHECK < at)
                 at = now + HEAD_CHECK;
         if (!list_empty(&local->fresh) && list_first(&local->fresh, struct part, link)->recheck_at < at)
@@ -320,6 +255,7 @@ static void on_tick(struct timer *timer)
         int64_t at;
 
         look_at_fresh(local, now);
+        look_through(local, &local->stalled);
         look_through(local, &local->limbo);
         look_through(local, &local->heads);
         if (now >= local->full_check_at) {

@@ -41,57 +41,6 @@ struct name *bucket_find(struct local *local, struct bucket *bucket, uint64_t ha
         return NULL;
 }
 
-static void rebuild_pool(struct local *local)
-{
-        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_relaxed);
-        uint32_t first = 0;
-
-        if (ready > local->name_capacity)
-                ready = local->name_capacity;
-        for (uint32_t reference = ready; reference > 0; reference--) {
-                struct name *name = &local->names[reference - 1];
-
-                if (atomic_load_explicit(&name->used, memory_order_acquire) != 0)
-                        continue;
-                name->next = first;
-                first = reference;
-        }
-        local->header->name_free = first;
-}
-
-static bool pool_take(struct local *local)
-{
-        enum taken taken = word_take(local, &local->header->name_pool);
-
-        if (taken == TAKEN_OVER)
-                rebuild_pool(local);
-        return taken != NOT_TAKEN;
-}
-
-/* The pool is ours. */
-static struct name *pool_pop(struct local *local, int *code)
-{
-        struct header *header = local->header;
-        struct name *name = name_at(local, header->name_free);
-        uint32_t ready;
-
-        if (header->name_free != 0 && (name == NULL || atomic_load(&name->used) != 0)) {
-                rebuild_pool(local);
-                name = name_at(local, header->name_free);
-        }
-        if (name != NULL) {
-                header->name_free = name->next;
-                return name;
-        }
-        ready = atomic_load_explicit(&header->names_ready, memory_order_relaxed);
-        if ((ready >= header->names_room || ready >= local->name_capacity) &&
-            (*code = file_grow_names(local)) != PAWL_OK)
-                return NULL;
-        atomic_store_explicit(&local->names[ready].used, 0, memory_order_relaxed);
-        atomic_store_explicit(&header->names_ready, ready + 1, memory_order_release);
-        return &local->names[ready];
-}
-
 static void name_init(struct name *name, uint64_t hash, const char *text, size_t length)
 {
         memset(name->past, 0, sizeof(name->past));
@@ -111,21 +60,13 @@ static int name_new(struct local *local, struct bucket *bucket, uint64_t hash, c
                     struct name **name)
 {
         int code = PAWL_FULL;
-        struct name *fresh;
+        struct name *fresh = name_take(local, &code);
 
-        if (!pool_take(local))
-                return why_set(&local->why, PAWL_BUSY,
-                               "a process that is stopped blocks the pool of names in %s; continue or kill it",
-                               local->path);
-        fresh = pool_pop(local, &code);
-        if (fresh != NULL) {
-                name_init(fresh, hash, text, length);
-                atomic_store_explicit(&fresh->used, 1, memory_order_release);
-        }
-        hook(local, 30);
-        word_give(&local->header->name_pool);
         if (fresh == NULL)
                 return code;
+        name_init(fresh, hash, text, length);
+        atomic_store_explicit(&fresh->used, 1, memory_order_release);
+        hook(local, 30);
         fresh->next = bucket->first;
         bucket->first = name_reference(local, fresh);
         *name = fresh;
@@ -186,14 +127,9 @@ static bool recycle_one(struct local *local, struct name *name, int64_t now)
         if (!bucket_take(local, bucket))
                 return false;
         if (atomic_load(&name->used) == 1 && bucket_of(local, name->hash) == bucket && name_idle(name, now) &&
-            pool_take(local)) {
-                if (unchain(local, bucket, name)) {
-                        atomic_store_explicit(&name->used, 0, memory_order_release);
-                        name->next = local->header->name_free;
-                        local->header->name_free = name_reference(local, name);
-                        recycled = true;
-                }
-                word_give(&local->header->name_pool);
+            unchain(local, bucket, name)) {
+                name_free(local, name);
+                recycled = true;
         }
         bucket_give(local, bucket);
         return recycled;
@@ -202,7 +138,7 @@ static bool recycle_one(struct local *local, struct name *name, int64_t now)
 bool name_recycle(struct local *local)
 {
         uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_relaxed);
-        uint32_t from = local->header->name_sweep;
+        uint32_t from = atomic_load_explicit(&local->header->name_sweep, memory_order_relaxed);
         uint32_t recycled = 0;
         int64_t now = local_now(local);
 
@@ -213,7 +149,7 @@ bool name_recycle(struct local *local)
 
                 if (atomic_load(&name->used) == 1 && name_idle(name, now) && recycle_one(local, name, now))
                         recycled++;
-                local->header->name_sweep = (from + i + 1) % ready;
+                atomic_store_explicit(&local->header->name_sweep, (from + i + 1) % ready, memory_order_relaxed);
         }
         return recycled > 0;
 }
@@ -331,7 +267,7 @@ static void collect_entries(struct local *local, struct bucket *bucket)
                         entry->next = name->queue_first;
                         name->queue_first = i + 1;
                 } else if (state == LEFT) {
-                        entry_pool_put(local, entry);
+                        entry_free(local, entry);
                 }
         }
 }

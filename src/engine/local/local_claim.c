@@ -6,8 +6,6 @@
 
 #include "local.h"
 
-static const char deleted_text[] = "the state file was removed while it was in use; close and open again";
-
 static const struct engine_events *events_of(const struct local *local)
 {
         return local->engine.host->events;
@@ -48,8 +46,7 @@ static inline struct entry *fill(struct local *local, struct claim *claim, struc
         entry->since = now;
         part->uid[0] = claim->uid[0];
         part->uid[1] = claim->uid[1];
-        entry->uid[0] = claim->uid[0];
-        entry->uid[1] = claim->uid[1];
+        entry_set_uid(entry, claim->uid[0], claim->uid[1]);
         entry->delay = claim->delay;
         entry->age = claim->age;
         entry->mode = claim->mode;
@@ -83,6 +80,8 @@ static inline int take(struct local *local, struct claim *claim, struct name *na
         entry_commit(entry, HELD);
         if (unlikely(claim->detached))
                 entry_detach(local, entry);
+        if (unlikely(claim->detached || claim->delay > 0))
+                entry_outlasts(local, entry, claim->detached);
         hook(local, 2);
         queue_hold(local, name, entry);
         part_of(claim)->view = VIEW_HELD;
@@ -109,7 +108,7 @@ static inline int try_take(struct local *local, struct claim *claim, struct name
         return PAWL_BUSY;
 }
 
-/* The bucket of the claim's name, and the name. PAWL_BUSY: stuck. Otherwise, if not PAWL_OK, why is set. */
+/* The bucket of the claim's name, and the name. PAWL_STUCK: another process is inside. Else, if not PAWL_OK, why is set. */
 static inline int enter(struct local *local, struct claim *claim, struct bucket **bucket, struct name **name)
 {
         uint64_t hash = bucket_hash(local, claim->name, claim->name_length);
@@ -119,7 +118,7 @@ static inline int enter(struct local *local, struct claim *claim, struct bucket 
         part_of(claim)->bucket = (uint32_t)(*bucket - local->buckets);
         for (int round = 0; round < 2; round++) {
                 if (unlikely(!bucket_take(local, *bucket)))
-                        return PAWL_BUSY;
+                        return PAWL_STUCK;
                 code = bucket_name(local, *bucket, hash, claim->name, claim->name_length, name);
                 if (likely(code == PAWL_OK))
                         return PAWL_OK;
@@ -138,8 +137,8 @@ static int prepare(struct local *local, int64_t now)
                 local->there_until = now + THERE_CHECK;
                 (void)file_is_there(local);
         }
-        if (local->deleted)
-                return why_set(&local->why, PAWL_CORRUPT, "%s", deleted_text);
+        if (local->gone != NULL)
+                return why_set(&local->why, local->gone_code, "%s", local->gone);
         return entry_ready(local) ? PAWL_OK : local->why.code;
 }
 
@@ -150,7 +149,7 @@ static int instant_acquire(struct engine *engine, struct claim *claim, int64_t n
         struct name *name;
         int code;
 
-        if (unlikely(local->cached == 0 || now >= local->there_until || local->deleted) &&
+        if (unlikely(local->cached == 0 || now >= local->there_until || local->gone != NULL) &&
             (code = prepare(local, now)) != PAWL_OK)
                 return code;
         code = enter(local, claim, &bucket, &name);
@@ -173,6 +172,8 @@ void claim_forget(struct local *local, struct claim *claim)
                 local->known--;
         if (part->link.next != NULL)
                 list_remove(&part->link);
+        if (unlikely(part->step != STEP_NONE))
+                part->step = STEP_NONE;
         __atomic_store_n(&part->entry, 0, __ATOMIC_RELAXED); /* a thread may be in sleep_for: see there */
         __atomic_store_n(&part->view, VIEW_NONE, __ATOMIC_RELAXED);
 }
@@ -183,7 +184,7 @@ static inline bool ours(const struct local *local, const struct part *part, cons
         uint32_t owner = entry_owner(entry);
         uint32_t expected = (entry_flags(entry) & FIXED) != 0 && owner == DETACHED ? DETACHED : local->id;
 
-        return likely(owner == expected && entry->uid[0] == part->uid[0] && entry->uid[1] == part->uid[1]);
+        return likely(owner == expected && entry_has_uid(entry, part->uid));
 }
 
 /* Back to our cache, if it is ours to give; the committing store has been done, or is done here. */
@@ -195,10 +196,47 @@ static inline void put_away(struct local *local, struct entry *entry)
                 return;
         entry_commit(entry, FREE);
         if (unlikely((entry_flags(entry) & FIXED) != 0))
-                entry->uid[0] = entry->uid[1] = 0; /* another handle of ours may know the same lease */
-        if (unlikely((entry_flags(entry) & LISTED) != 0) && !news_forget(local, entry))
-                return; /* it stays ours, unused, until we close */
-        entry_give(local, entry);
+                entry_set_uid(entry, 0, 0); /* another handle of ours may know the same lease */
+        if (unlikely((entry_flags(entry) & LISTED) != 0))
+                atomic_fetch_or(&entry->flags, AWAY); /* still in our news: see read_news */
+        else
+                entry_give(local, entry);
+}
+
+/* ---- steps that another process delays --------------------------------------------------------------------------- */
+
+/* The bucket is taken: the tick tries again. False if that has been so for long enough: the step is given up. */
+bool claim_stall(struct local *local, struct claim *claim, enum step step, int64_t now)
+{
+        struct part *part = part_of(claim);
+
+        if (part->link.next != NULL)
+                list_remove(&part->link);
+        else
+                list_init(&part->link);
+        part->claim = claim;
+        part->stuck = local->stuck.owner;
+        if (part->step != step) {
+                part->step = step;
+                part->give_up_at = now + GIVE_UP;
+        } else if (now >= part->give_up_at) {
+                part->step = STEP_NONE;
+                return false;
+        }
+        if (list_empty(&local->stalled) && list_empty(&local->limbo))
+                local->stall_pause = STALL_FIRST;
+        list_append(&local->stalled, &part->link);
+        tick_by(local, now + local->stall_pause);
+        return true;
+}
+
+/* The step is being done. */
+static inline void resume(struct part *part)
+{
+        if (likely(part->step == STEP_NONE))
+                return;
+        part->step = STEP_NONE;
+        list_remove(&part->link);
 }
 
 /* The bucket is stuck: a process is stopped inside. Whoever comes next finishes this. */
@@ -257,13 +295,8 @@ static int instant_release(struct engine *engine, struct claim *claim, int64_t n
         struct entry *entry = &local->entries[part->entry - 1];
         int code = PAWL_LOST;
 
-        if (unlikely(!bucket_take(local, bucket))) {
-                if (ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now && !claim->lost)
-                        code = PAWL_OK;
-                leave(local, part, entry);
-                claim_forget(local, claim);
-                return code;
-        }
+        if (unlikely(!bucket_take(local, bucket)))
+                return PAWL_STUCK;
         if (likely(ours(local, part, entry))) {
                 if (likely(entry_state(entry) == HELD))
                         code = release_held(local, claim, entry, now);
@@ -275,11 +308,29 @@ static int instant_release(struct engine *engine, struct claim *claim, int64_t n
         return code;
 }
 
+/* Given up: it is over for us, and whoever takes the bucket next ends it. */
+static int release_by_leaving(struct local *local, struct claim *claim, int64_t now)
+{
+        struct part *part = part_of(claim);
+        struct entry *entry = &local->entries[part->entry - 1];
+        bool in_time =
+                ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now && !claim->lost;
+
+        leave(local, part, entry);
+        claim_forget(local, claim);
+        return in_time ? PAWL_OK : PAWL_LOST;
+}
+
 static void release(struct engine *engine, struct claim *claim)
 {
         struct local *local = local_of(engine);
-        int code = instant_release(engine, claim, local_now(local));
+        int64_t now = local_now(local);
+        int code = instant_release(engine, claim, now);
 
+        if (code == PAWL_STUCK && claim_stall(local, claim, STEP_RELEASE, now))
+                return;
+        if (code == PAWL_STUCK)
+                code = release_by_leaving(local, claim, now);
         events_of(local)->released(core_of(local), claim, code);
 }
 
@@ -323,20 +374,31 @@ static void enqueue(struct local *local, struct claim *claim, struct name *name,
         }
 }
 
-/* It could not even queue: somebody is stopped inside the bucket. Tried again by the tick, or when it looks. */
+/* It could not even queue: another process is inside the bucket. Tried again by the tick, or by the thread that sleeps for
+ * it. One that is not to wait gives up in time. */
 static void wait_in_limbo(struct local *local, struct claim *claim, int64_t now)
 {
         struct part *part = part_of(claim);
 
+        if (part->view != VIEW_LIMBO)
+                part->give_up_at = claim->wait ? NEVER : now + GIVE_UP;
+        part->stuck = local->stuck.owner;
+        if (now >= part->give_up_at) {
+                claim_forget(local, claim);
+                refuse(local, claim, word_blame(local, part->stuck, &local->why));
+                return;
+        }
         part->view = VIEW_LIMBO;
         part->entry = 0;
         part->claim = claim;
-        part->recheck_at = now + LIMBO_CHECK;
+        part->recheck_at = part->give_up_at;
         list_init(&part->link);
-        if (!claim->blocking) {
-                list_append(&local->limbo, &part->link);
-                tick_by(local, part->recheck_at);
-        }
+        if (claim->blocking)
+                return;
+        if (list_empty(&local->stalled) && list_empty(&local->limbo))
+                local->stall_pause = STALL_FIRST;
+        list_append(&local->limbo, &part->link);
+        tick_by(local, now + local->stall_pause);
 }
 
 static void acquire_or_wait(struct local *local, struct claim *claim, int64_t now)
@@ -348,10 +410,11 @@ static void acquire_or_wait(struct local *local, struct claim *claim, int64_t no
 
         if (code == PAWL_OK)
                 code = enter(local, claim, &bucket, &name);
-        if (code == PAWL_BUSY && claim->wait) {
+        if (code == PAWL_STUCK) {
                 wait_in_limbo(local, claim, now);
                 return;
         }
+        part_of(claim)->view = VIEW_NONE;
         if (code != PAWL_OK) {
                 refuse(local, claim, code);
                 return;
@@ -388,6 +451,7 @@ static void keep_waiting(struct local *local, struct part *part, struct name *na
         else
                 atomic_fetch_or(&entry->flags, DEEP);
         part->seen = atomic_load(&entry->word);
+        part->stuck = 0;
         part->recheck_at = queue_next_check(local, name, entry, now);
         if (part->claim->blocking)
                 return;
@@ -437,7 +501,7 @@ static enum outcome look_at_waiting(struct local *local, struct part *part, stru
                 queue_confirm(local, entry, now);
                 return TELL_GRANTED;
         case WAITING:
-                if (local->why.code != PAWL_OK && local->why.code != PAWL_BUSY && name->queue_first == part->entry) {
+                if (local->why.code != PAWL_OK && name->queue_first == part->entry) {
                         queue_remove(local, name, entry); /* our turn, but no token is to be had */
                         put_away(local, entry);
                         return TELL_REFUSED;
@@ -501,9 +565,22 @@ static void tell_outcome(struct local *local, struct claim *claim, enum outcome 
 
 static void look_again_later(struct local *local, struct part *part, int64_t now)
 {
-        part->recheck_at = now + LIMBO_CHECK;
+        part->recheck_at = now + STALL_MOST;
         if (!part->claim->blocking)
                 tick_by(local, part->recheck_at);
+}
+
+/* The bucket is taken. What a thread waits for is that thread's to look at again. */
+static void look_is_stuck(struct local *local, struct claim *claim, int64_t now)
+{
+        struct part *part = part_of(claim);
+
+        if (part->view == VIEW_WAITING) {
+                part->stuck = local->stuck.owner;
+                look_again_later(local, part, now);
+        } else if (!claim_stall(local, claim, STEP_LOOK, now)) {
+                (void)claim_stall(local, claim, STEP_LOOK, now); /* as long as it takes: it was asked for, or broken */
+        }
 }
 
 /* There was no room for its name: made, and tried again, or there is none. No bucket is ours. */
@@ -511,7 +588,7 @@ static enum outcome make_room(struct local *local, struct part *part, struct ent
 {
         struct pawl_why why = local->why;
 
-        if (why.code == PAWL_BUSY || (why.code == PAWL_FULL && name_recycle(local))) {
+        if (why.code == PAWL_FULL && name_recycle(local)) {
                 look_again_later(local, part, now);
                 return NOTHING;
         }
@@ -520,7 +597,7 @@ static enum outcome make_room(struct local *local, struct part *part, struct ent
         return TELL_REFUSED;
 }
 
-void claim_look(struct local *local, struct claim *claim)
+static void look_now(struct local *local, struct claim *claim)
 {
         struct part *part = part_of(claim);
         int64_t now = local_now(local);
@@ -537,9 +614,10 @@ void claim_look(struct local *local, struct claim *claim)
         if (part->view == VIEW_NONE)
                 return;
         if (!bucket_take(local, &local->buckets[part->bucket])) {
-                look_again_later(local, part, now);
+                look_is_stuck(local, claim, now);
                 return;
         }
+        resume(part);
         entry = &local->entries[part->entry - 1];
         if (part->view == VIEW_WAITING)
                 outcome = look_at_waiting(local, part, entry, now);
@@ -553,11 +631,6 @@ void claim_look(struct local *local, struct claim *claim)
         queue_flush(local);
 }
 
-static void look(struct engine *engine, struct claim *claim)
-{
-        claim_look(local_of(engine), claim);
-}
-
 /* The client is unlocked: only what nobody changes while the claim waits, and the entry's word. The claim may be cancelled
  * meanwhile by who closes the client: then there is no entry, or one that is no longer ours and wakes us too late, at the
  * next look, or for nothing. */
@@ -567,18 +640,28 @@ static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
         struct part *part = part_of(claim);
         int64_t at = part->recheck_at < until ? part->recheck_at : until;
         int64_t now = local_now(local);
+        bool stuck = part->stuck != 0;
         uint32_t entry = __atomic_load_n(&part->entry, __ATOMIC_RELAXED);
         uint32_t view = __atomic_load_n(&part->view, __ATOMIC_RELAXED);
 
         if (at <= now)
                 return;
-        if (view == VIEW_LIMBO) {
-                struct timespec pause = {.tv_sec = (at - now) / SECOND, .tv_nsec = (at - now) % SECOND};
-
-                nanosleep(&pause, NULL);
-        } else if (view == VIEW_WAITING && entry != 0) {
+        if (view == VIEW_LIMBO || (view == VIEW_WAITING && stuck))
+                word_sleep(local, &local->buckets[part->bucket].word, part->stuck,
+                           at < now + STUCK_CHECK ? at : now + STUCK_CHECK);
+        else if (view == VIEW_WAITING && entry != 0)
                 futex_wait(&local->entries[entry - 1].word, part->seen, at - now);
-        }
+}
+
+/* The client is unlocked, as above: the entry is another's, and says so, or it is over for the core, too. */
+static bool stands(struct engine *engine, const struct claim *claim)
+{
+        struct local *local = local_of(engine);
+        const struct part *part = part_of(claim);
+        uint32_t reference = __atomic_load_n(&part->entry, __ATOMIC_RELAXED);
+        const struct entry *entry = &local->entries[reference - 1];
+
+        return reference == 0 || (ours(local, part, entry) && entry_state(entry) == HELD);
 }
 
 /* ---- cancel ------------------------------------------------------------------------------------------------------ */
@@ -604,36 +687,50 @@ static bool cancel_waiting(struct local *local, struct part *part, struct entry 
         return false;
 }
 
+/* Whether it is over: not if it holds the lock after all, nor if the bucket is stuck and it is tried again. */
+static bool cancel_queued(struct local *local, struct claim *claim, int64_t now)
+{
+        struct part *part = part_of(claim);
+        struct bucket *bucket = &local->buckets[part->bucket];
+        struct entry *entry = &local->entries[part->entry - 1];
+        uint64_t token;
+        bool held;
+
+        if (!bucket_take(local, bucket)) {
+                if (claim_stall(local, claim, STEP_CANCEL, now))
+                        return false;
+                leave(local, part, entry);
+                return true;
+        }
+        resume(part);
+        held = cancel_waiting(local, part, entry, now);
+        token = entry->token;
+        word_give(&bucket->word);
+        if (held)
+                tell_outcome(local, claim, TELL_GRANTED, token, now, 0);
+        return !held;
+}
+
 static void cancel(struct engine *engine, struct claim *claim)
 {
         struct local *local = local_of(engine);
         struct part *part = part_of(claim);
-        struct bucket *bucket = &local->buckets[part->bucket];
-        int64_t now = local_now(local);
-        struct entry *entry;
-        uint64_t token;
-        bool held;
 
         if (part->view == VIEW_HELD)
                 return; /* granted, and about to be told */
-        if (part->view == VIEW_WAITING) {
-                entry = &local->entries[part->entry - 1];
-                if (bucket_take(local, bucket)) {
-                        held = cancel_waiting(local, part, entry, now);
-                        token = entry->token;
-                        word_give(&bucket->word);
-                        if (held) {
-                                tell_outcome(local, claim, TELL_GRANTED, token, now, 0);
-                                queue_flush(local);
-                                return;
-                        }
-                } else {
-                        leave(local, part, entry);
-                }
+        if (part->view != VIEW_WAITING || cancel_queued(local, claim, local_now(local))) {
+                claim_forget(local, claim);
+                events_of(local)->refused(core_of(local), claim, PAWL_CANCELLED, NULL);
         }
-        claim_forget(local, claim);
-        events_of(local)->refused(core_of(local), claim, PAWL_CANCELLED, NULL);
         queue_flush(local);
+}
+
+/* One that could not even queue does not know whether the lock was free. */
+static int overdue(struct engine *engine, const struct claim *claim, struct pawl_why *why)
+{
+        const struct part *part = part_of(claim);
+
+        return part->view == VIEW_LIMBO ? word_blame(local_of(engine), part->stuck, why) : PAWL_TIMEOUT;
 }
 
 /* ---- renew ------------------------------------------------------------------------------------------------------- */
@@ -647,8 +744,10 @@ static enum outcome renew_held(struct local *local, struct part *part, struct en
                 queue_end(local, name, entry, PAWL_HOW_EXPIRED, now); /* too late, though nobody has taken it yet */
                 queue_hand_off(local, name, now);
         }
-        if (ours(local, part, entry) && entry_state(entry) == HELD)
+        if (ours(local, part, entry) && entry_state(entry) == HELD) {
                 entry->lease_until = now + part->claim->ttl;
+                entry_outlasts(local, entry, entry_owner(entry) == DETACHED);
+        }
         return look_at_held(local, part, entry, reason);
 }
 
@@ -662,9 +761,11 @@ static void renew_one(struct local *local, struct claim *claim, int64_t now)
         if (part->view != VIEW_HELD)
                 return;
         if (!bucket_take(local, bucket)) {
-                events_of(local)->renewed(core_of(local), claim, PAWL_SYSTEM, now);
+                if (!claim_stall(local, claim, STEP_RENEW, now))
+                        events_of(local)->renewed(core_of(local), claim, PAWL_STUCK, now);
                 return;
         }
+        resume(part);
         outcome = renew_held(local, part, &local->entries[part->entry - 1], now, &reason);
         word_give(&bucket->word);
         if (outcome != TELL_GONE)
@@ -689,6 +790,35 @@ static void renew(struct engine *engine, struct claim *const *claims, size_t n)
         for (size_t i = 0; i < n; i++)
                 renew_one(local, claims[i], now);
         news_check(local);
+}
+
+/* ---- trying again ------------------------------------------------------------------------------------------------ */
+
+void claim_look(struct local *local, struct claim *claim)
+{
+        switch ((enum step)part_of(claim)->step) {
+        case STEP_NONE:
+        case STEP_LOOK:
+                look_now(local, claim);
+                break;
+        case STEP_RENEW:
+                renew_one(local, claim, local_now(local));
+                break;
+        case STEP_CANCEL:
+                cancel(&local->engine, claim);
+                break;
+        case STEP_RELEASE:
+                release(&local->engine, claim);
+                break;
+        case STEP_ADOPT:
+                lease_adopt(local, claim);
+                break;
+        }
+}
+
+static void look(struct engine *engine, struct claim *claim)
+{
+        claim_look(local_of(engine), claim);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -717,6 +847,7 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
         list_init(&local->deep);
         list_init(&local->heads);
         list_init(&local->limbo);
+        list_init(&local->stalled);
         list_init(&local->told);
         list_init(&local->errands);
         code = url_only(url, known, why);
@@ -748,6 +879,7 @@ const struct engine_instant local_instant = {
         .release = instant_release,
         .sleep = sleep_for,
         .look = look,
+        .stands = stands,
 };
 
 const struct engine_ops local_engine = {
@@ -758,6 +890,7 @@ const struct engine_ops local_engine = {
         .close = close_engine,
         .acquire = acquire,
         .cancel = cancel,
+        .overdue = overdue,
         .renew = renew,
         .release = release,
         .instant = &local_instant,

@@ -104,16 +104,18 @@ static uint32_t count_entries(const struct local *local)
         return count;
 }
 
-static uint32_t count_processes(const struct local *local)
+/* Those that died without a word are still marked; the kernel knows better. */
+static uint32_t count_processes(struct local *local)
 {
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < local->process_capacity; i++)
-                count += atomic_load(&local->processes[i].busy) == SLOT_BUSY;
+                count += atomic_load(&local->processes[i].busy) == SLOT_BUSY &&
+                         process_alive(local, identity(i, atomic_load(&local->processes[i].generation)));
         return count;
 }
 
-static void examine_room(const struct local *local, struct inquiry *inquiry)
+static void examine_room(struct local *local, struct inquiry *inquiry)
 {
         const struct {
                 const char *of;

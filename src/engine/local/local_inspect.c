@@ -177,71 +177,77 @@ static void refresh(struct local *local, struct name *name, int64_t now)
                 queue_hand_off(local, name, now);
 }
 
-/* The name of an inquiry with its bucket taken; NULL, nothing taken and answered, with missing, if there is none. */
-static struct name *find(struct local *local, struct inquiry *inquiry, int missing, struct bucket **bucket)
+/* The name of an inquiry, with its bucket taken if PAWL_OK. PAWL_NOT_FOUND, PAWL_STUCK and why. */
+static int find(struct errand *errand, struct bucket **bucket, struct name **name, struct pawl_why *why)
 {
-        size_t length = strlen(inquiry->name);
-        uint64_t hash = bucket_hash(local, inquiry->name, length);
-        struct name *name = NULL;
+        struct local *local = errand->local;
+        const char *text = errand->inquiry->name;
+        size_t length = strlen(text);
+        uint64_t hash = bucket_hash(local, text, length);
         bool bad = false;
 
         *bucket = bucket_of(local, hash);
-        if (!bucket_take(local, *bucket)) {
-                inquiry->answered(inquiry, PAWL_SYSTEM,
-                                  "a process that is stopped blocks this name; continue or kill it");
-                return NULL;
-        }
-        name = bucket_find(local, *bucket, hash, inquiry->name, length, &bad);
+        if (!bucket_take(local, *bucket))
+                return word_blame(local, local->stuck.owner, why);
+        *name = bucket_find(local, *bucket, hash, text, length, &bad);
         if (bad) {
                 bucket_rebuild(local, *bucket);
-                name = bucket_find(local, *bucket, hash, inquiry->name, length, &bad);
+                *name = bucket_find(local, *bucket, hash, text, length, &bad);
         }
-        if (name != NULL)
-                return name;
+        if (*name != NULL)
+                return PAWL_OK;
         bucket_give(local, *bucket);
-        inquiry->answered(inquiry, missing, NULL);
-        return NULL;
+        return PAWL_NOT_FOUND;
 }
 
-static void page_answer(struct page *page, struct inquiry *inquiry)
+static int page_end(struct page *page, struct inquiry *inquiry)
 {
+        snprintf(page->name, sizeof(page->name), "%s", inquiry->name);
         page_tell(page, inquiry);
         free(page->lines);
-        inquiry->answered(inquiry, page->short_of_memory ? PAWL_NO_MEMORY : PAWL_OK, NULL);
+        return page->short_of_memory ? PAWL_NO_MEMORY : PAWL_OK;
+}
+
+static int try_show(struct errand *errand, struct pawl_why *why)
+{
+        struct page page = page_new(errand->local);
+        struct bucket *bucket;
+        struct name *name;
+        int code = find(errand, &bucket, &name, why);
+
+        if (code != PAWL_OK)
+                return code == PAWL_NOT_FOUND ? PAWL_OK : code;
+        refresh(errand->local, name, page.now);
+        copy_holders(&page, name);
+        copy_free(&page, name);
+        copy_list(&page, name, name->queue_first, PAWL_ROLE_WAITER);
+        bucket_give(errand->local, bucket);
+        return page_end(&page, errand->inquiry);
 }
 
 static void show(struct engine *engine, struct inquiry *inquiry)
 {
-        struct local *local = local_of(engine);
-        struct page page = page_new(local);
-        struct bucket *bucket;
-        struct name *name = find(local, inquiry, PAWL_OK, &bucket);
+        errand_begin(local_of(engine), inquiry, try_show);
+}
 
-        if (name == NULL)
-                return;
-        refresh(local, name, page.now);
-        copy_holders(&page, name);
-        copy_free(&page, name);
-        copy_list(&page, name, name->queue_first, PAWL_ROLE_WAITER);
-        bucket_give(local, bucket);
-        snprintf(page.name, sizeof(page.name), "%s", inquiry->name);
-        page_answer(&page, inquiry);
+static int try_history(struct errand *errand, struct pawl_why *why)
+{
+        struct page page = page_new(errand->local);
+        struct bucket *bucket;
+        struct name *name;
+        int code = find(errand, &bucket, &name, why);
+
+        if (code != PAWL_OK)
+                return code == PAWL_NOT_FOUND ? PAWL_OK : code;
+        refresh(errand->local, name, page.now);
+        copy_past(&page, name);
+        bucket_give(errand->local, bucket);
+        return page_end(&page, errand->inquiry);
 }
 
 static void history(struct engine *engine, struct inquiry *inquiry)
 {
-        struct local *local = local_of(engine);
-        struct page page = page_new(local);
-        struct bucket *bucket;
-        struct name *name = find(local, inquiry, PAWL_OK, &bucket);
-
-        if (name == NULL)
-                return;
-        refresh(local, name, page.now);
-        copy_past(&page, name);
-        bucket_give(local, bucket);
-        snprintf(page.name, sizeof(page.name), "%s", inquiry->name);
-        page_answer(&page, inquiry);
+        errand_begin(local_of(engine), inquiry, try_history);
 }
 
 static bool starts_with(const struct name *name, const char *prefix, size_t length)
@@ -249,13 +255,14 @@ static bool starts_with(const struct name *name, const char *prefix, size_t leng
         return name->length >= length && name->length <= PAWL_NAME_MAX && memcmp(name->text, prefix, length) == 0;
 }
 
-/* One name of the listing: its holders, or what keeps it from being free. */
-static bool list_one(struct local *local, struct page *page, struct name *name, struct inquiry *inquiry, size_t length)
+/* One name of the listing: its holders, or what keeps it from being free. PAWL_STUCK: its bucket is taken. */
+static int list_one(struct page *page, struct name *name, struct inquiry *inquiry, size_t length)
 {
+        struct local *local = page->local;
         struct bucket *bucket = bucket_of(local, name->hash);
 
         if (!bucket_take(local, bucket))
-                return true; /* stuck: better a list without it than none */
+                return PAWL_STUCK;
         if (atomic_load(&name->used) == 1 && bucket_of(local, name->hash) == bucket &&
             starts_with(name, inquiry->name, length)) {
                 refresh(local, name, page->now);
@@ -266,27 +273,49 @@ static bool list_one(struct local *local, struct page *page, struct name *name, 
         }
         bucket_give(local, bucket);
         page_tell(page, inquiry);
-        return !page->short_of_memory;
+        return page->short_of_memory ? PAWL_NO_MEMORY : PAWL_OK;
+}
+
+/* Better a list without a name that nobody can look at than none: it is tried for a while, then left out. */
+static bool keep_trying(struct errand *errand, int64_t now)
+{
+        if (errand->held != errand->at + 1) {
+                errand->held = errand->at + 1;
+                errand->skip_at = now + GIVE_UP;
+        }
+        errand->end = now + GIVE_UP;
+        return now < errand->skip_at;
+}
+
+static int try_list(struct errand *errand, struct pawl_why *why)
+{
+        struct local *local = errand->local;
+        struct page page = page_new(local);
+        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_acquire);
+        size_t length = strlen(errand->inquiry->name);
+        int code = PAWL_OK;
+
+        for (; errand->at < ready && errand->at < local->name_capacity && code == PAWL_OK; errand->at++) {
+                struct name *name = &local->names[errand->at];
+
+                if (atomic_load(&name->used) != 1 || !is_busy(name, page.now) ||
+                    !starts_with(name, errand->inquiry->name, length))
+                        continue;
+                code = list_one(&page, name, errand->inquiry, length);
+                if (code == PAWL_STUCK && keep_trying(errand, page.now)) {
+                        word_blame(local, local->stuck.owner, why);
+                        break;
+                }
+                if (code == PAWL_STUCK)
+                        code = PAWL_OK;
+        }
+        free(page.lines);
+        return code;
 }
 
 static void list(struct engine *engine, struct inquiry *inquiry)
 {
-        struct local *local = local_of(engine);
-        struct page page = page_new(local);
-        uint32_t ready = atomic_load_explicit(&local->header->names_ready, memory_order_acquire);
-        size_t length = strlen(inquiry->name);
-
-        for (uint32_t i = 0; i < ready && i < local->name_capacity; i++) {
-                struct name *name = &local->names[i];
-
-                if (atomic_load(&name->used) != 1 || !is_busy(name, page.now) ||
-                    !starts_with(name, inquiry->name, length))
-                        continue;
-                if (!list_one(local, &page, name, inquiry, length))
-                        break;
-        }
-        free(page.lines);
-        inquiry->answered(inquiry, page.short_of_memory ? PAWL_NO_MEMORY : PAWL_OK, NULL);
+        errand_begin(local_of(engine), inquiry, try_list);
 }
 
 /* ---- interfering ------------------------------------------------------------------------------------------------- */
@@ -308,20 +337,20 @@ static void ask_holder(struct local *local, struct name *name, struct entry *ent
                 queue_notify(local, entry);
 }
 
-static void for_each_holder(struct engine *engine, struct inquiry *inquiry,
-                            void (*act)(struct local *, struct name *, struct entry *, int64_t))
+static int for_each_holder(struct errand *errand, struct pawl_why *why,
+                           void (*act)(struct local *, struct name *, struct entry *, int64_t))
 {
-        struct local *local = local_of(engine);
+        struct local *local = errand->local;
         struct bucket *bucket;
-        struct name *name = find(local, inquiry, PAWL_NOT_FOUND, &bucket);
+        struct name *name;
+        int code = find(errand, &bucket, &name, why);
         int64_t now = local_now(local);
         uint32_t steps = local->entry_capacity;
-        bool found;
 
-        if (name == NULL)
-                return;
+        if (code != PAWL_OK)
+                return code;
         refresh(local, name, now);
-        found = name->holders > 0;
+        code = name->holders > 0 ? PAWL_OK : PAWL_NOT_FOUND;
         for (uint32_t reference = name->holder_first; reference != 0 && steps-- > 0;) {
                 struct entry *entry = entry_at(local, reference);
 
@@ -333,17 +362,27 @@ static void for_each_holder(struct engine *engine, struct inquiry *inquiry,
         queue_purge(local, name, now, false);
         queue_hand_off(local, name, now);
         bucket_give(local, bucket);
-        inquiry->answered(inquiry, found ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+        return code;
+}
+
+static int try_break(struct errand *errand, struct pawl_why *why)
+{
+        return for_each_holder(errand, why, break_holder);
 }
 
 static void break_lock(struct engine *engine, struct inquiry *inquiry)
 {
-        for_each_holder(engine, inquiry, break_holder);
+        errand_begin(local_of(engine), inquiry, try_break);
+}
+
+static int try_ask(struct errand *errand, struct pawl_why *why)
+{
+        return for_each_holder(errand, why, ask_holder);
 }
 
 static void ask(struct engine *engine, struct inquiry *inquiry)
 {
-        for_each_holder(engine, inquiry, ask_holder);
+        errand_begin(local_of(engine), inquiry, try_ask);
 }
 
 const struct engine_inspect local_inspect = {

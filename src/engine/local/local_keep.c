@@ -15,29 +15,9 @@
 
 #define PAUSE_FIRST (200 * 1000) /* ns until the next try; doubled each time */
 #define PAUSE_MOST (10 * MS)
-#define GIVE_UP (3 * SECOND) /* less than the caller's patience: we can say why */
+#define KEEP_TRYING (3 * SECOND) /* less than the caller's patience: we can say why */
 
 enum { SWEEP_EACH = 4 }; /* so many stores sweep once; the first of a process does */
-
-/* A store or a fetch under way. */
-struct errand {
-        struct inquiry *inquiry;
-        struct local *local;
-        struct list listed;
-        struct timer again;
-        int64_t pause;
-        int64_t end;
-        struct value_place place;
-
-        /* of store */
-        bool stores;
-        bool brief;
-        uint32_t entry; /* the grant: it may be gone, and the entry another's */
-        uint32_t bucket;
-        uint64_t uid[2];
-        uint64_t token;
-        char temporary[32]; /* "": none, or in its place */
-};
 
 /* ---- stripes ----------------------------------------------------------------------------------------------------- */
 
@@ -94,10 +74,9 @@ static int check_grant(const struct errand *errand, struct pawl_why *why)
         bool ours;
 
         if (!file_is_there(local))
-                return why_set(why, PAWL_LOST, "the state file was removed while it was in use");
+                return why_set(why, PAWL_LOST, "%s", local->gone);
         if (!bucket_take(local, bucket))
-                return why_set(why, PAWL_UNREACHABLE,
-                               "a process that is stopped blocks this name; continue or kill it");
+                return word_blame(local, local->stuck.owner, why);
         ours = stands(errand, &local->entries[errand->entry - 1]);
         word_give(&bucket->word);
         return ours ? PAWL_OK : PAWL_LOST;
@@ -191,11 +170,13 @@ static bool try_later(struct errand *errand, struct pawl_why *why)
         struct loop *loop = errand->local->engine.host->loop;
         int64_t now = loop_now(loop);
 
-        if (now >= errand->end)
-                why_set(why, PAWL_UNREACHABLE,
+        if (now >= errand->end && why->code != PAWL_STUCK)
+                why_set(why, PAWL_STUCK,
                         "a process has been storing something in %s for seconds; see whether one that uses it is "
                         "stopped",
                         errand->local->path);
+        else if (now >= errand->end)
+                return false;
         else if (loop_set(loop, &errand->again, now + errand->pause) != 0)
                 why_set(why, PAWL_NO_MEMORY, "no memory");
         else
@@ -206,9 +187,9 @@ static bool try_later(struct errand *errand, struct pawl_why *why)
 static void errand_run(struct errand *errand)
 {
         struct pawl_why why = {0};
-        int code = errand->stores ? try_store(errand, &why) : try_fetch(errand, &why);
+        int code = errand->attempt(errand, &why);
 
-        if (code == PAWL_BUSY) {
+        if (code == PAWL_BUSY || code == PAWL_STUCK) {
                 if (try_later(errand, &why))
                         return;
                 code = why.code;
@@ -225,7 +206,7 @@ static void on_again(struct timer *timer)
 }
 
 /* NULL: answered, for want of memory. */
-static struct errand *errand_new(struct local *local, const char *name, struct inquiry *inquiry)
+static struct errand *errand_new(struct local *local, struct inquiry *inquiry, errand_fn *attempt, int64_t patience)
 {
         struct errand *errand = calloc(1, sizeof(*errand));
 
@@ -237,10 +218,18 @@ static struct errand *errand_new(struct local *local, const char *name, struct i
         errand->local = local;
         errand->again.fire = on_again;
         errand->pause = PAUSE_FIRST;
-        errand->end = local_now(local) + GIVE_UP;
-        value_place(name, &errand->place);
+        errand->attempt = attempt;
+        errand->end = local_now(local) + patience;
         list_append(&local->errands, &errand->listed);
         return errand;
+}
+
+void errand_begin(struct local *local, struct inquiry *inquiry, errand_fn *attempt)
+{
+        struct errand *errand = errand_new(local, inquiry, attempt, GIVE_UP);
+
+        if (errand != NULL)
+                errand_run(errand);
 }
 
 /* The clock is this machine's, and so is the store's. */
@@ -261,13 +250,14 @@ static void store(struct engine *engine, const struct claim *claim, uint64_t tok
 {
         struct local *local = local_of(engine);
         const struct part *part = part_of(claim);
-        struct errand *errand = errand_new(local, claim->name, inquiry);
+        struct errand *errand = errand_new(local, inquiry, try_store, KEEP_TRYING);
         struct pawl_why why = {0};
         int code = PAWL_LOST;
 
         if (errand == NULL)
                 return;
         errand->stores = true;
+        value_place(claim->name, &errand->place);
         errand->entry = part->entry;
         errand->bucket = part->bucket;
         errand->uid[0] = part->uid[0];
@@ -275,7 +265,7 @@ static void store(struct engine *engine, const struct claim *claim, uint64_t tok
         errand->token = token;
         if (part->view == VIEW_HELD)
                 code = check_grant(errand, &why); /* before the disk is written to for nothing */
-        if (code == PAWL_OK)
+        if (code == PAWL_OK || code == PAWL_STUCK)
                 code = prepare(errand, claim->name, &why);
         if (code == PAWL_OK)
                 errand_run(errand);
@@ -285,10 +275,12 @@ static void store(struct engine *engine, const struct claim *claim, uint64_t tok
 
 static void fetch(struct engine *engine, struct inquiry *inquiry)
 {
-        struct errand *errand = errand_new(local_of(engine), inquiry->name, inquiry);
+        struct errand *errand = errand_new(local_of(engine), inquiry, try_fetch, KEEP_TRYING);
 
-        if (errand != NULL)
-                errand_run(errand);
+        if (errand == NULL)
+                return;
+        value_place(inquiry->name, &errand->place);
+        errand_run(errand);
 }
 
 void keep_forget(struct engine *engine, struct inquiry *inquiry)

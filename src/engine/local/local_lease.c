@@ -56,76 +56,107 @@ static bool same_uid(const struct entry *entry, const uint64_t uid[2])
         return ((entry->uid[0] ^ uid[0]) | (entry->uid[1] ^ uid[1])) == 0;
 }
 
-/* The lease with its bucket taken and its name; NULL if it is over, or never was. */
-static struct entry *find(struct local *local, uint32_t reference, const uint64_t uid[2], struct name **name)
+static bool stands(const struct entry *entry, const uint64_t uid[2], int64_t now)
 {
-        struct entry *entry = entry_at(local, reference);
-        struct bucket *bucket;
+        return entry_owner(entry) == DETACHED && entry_state(entry) == HELD && same_uid(entry, uid) &&
+               entry->lease_until > now;
+}
 
-        *name = entry != NULL && entry_owner(entry) == DETACHED ? name_at(local, entry->name) : NULL;
-        if (*name == NULL)
-                return NULL;
-        bucket = bucket_of(local, (*name)->hash);
-        if (!bucket_take(local, bucket))
-                return NULL;
-        if (entry_owner(entry) == DETACHED && entry_state(entry) == HELD && same_uid(entry, uid) &&
-            name_at(local, entry->name) == *name && bucket_of(local, (*name)->hash) == bucket &&
-            (*name)->length <= PAWL_NAME_MAX && entry->lease_until > local_now(local))
-                return entry;
-        bucket_give(local, bucket);
-        return NULL;
+/* Without the bucket, in which another process may be stopped. A name is not recycled while an entry is held: if the lease
+ * stands before and after, what was read in between is its own. */
+static bool read_entry(struct local *local, uint32_t reference, const uint64_t uid[2], char *text, int64_t *ttl)
+{
+        const struct entry *entry = entry_at(local, reference);
+        const struct name *name;
+
+        if (entry == NULL || !stands(entry, uid, local_now(local)))
+                return false;
+        name = name_at(local, entry->name);
+        if (name == NULL || name->length > PAWL_NAME_MAX)
+                return false;
+        memcpy(text, name->text, PAWL_NAME_MAX);
+        text[name->length] = '\0';
+        *ttl = entry->ttl;
+        return stands(entry, uid, local_now(local));
 }
 
 static int read_word(struct engine *engine, const char *text, char *name_text, int64_t *ttl, struct pawl_why *why)
 {
-        struct local *local = local_of(engine);
         uint32_t reference;
         uint64_t uid[2];
-        struct entry *entry;
-        struct name *name;
 
         if (!parse(text, &reference, uid))
                 return why_set(why, PAWL_INVALID, "that is not a lease of this engine");
-        entry = find(local, reference, uid, &name);
-        if (entry == NULL)
+        if (!read_entry(local_of(engine), reference, uid, name_text, ttl))
                 return why_set(why, PAWL_LOST, "the lease is over: it ran out, or was released or broken");
-        memcpy(name_text, name->text, name->length);
-        name_text[name->length] = '\0';
-        *ttl = entry->ttl;
-        bucket_give(local, bucket_of(local, name->hash));
         return PAWL_OK;
+}
+
+static void refuse(struct local *local, struct claim *claim, int code, const char *why)
+{
+        const struct engine_host *host = local->engine.host;
+
+        claim_forget(local, claim);
+        host->events->refused(host->core, claim, code, why);
+}
+
+/* The bucket is ours. False if the lease is over, or another's. */
+static bool take_up(struct local *local, struct claim *claim, struct grant *grant)
+{
+        struct part *part = part_of(claim);
+        struct entry *entry = &local->entries[part->entry - 1];
+        struct name *name = name_at(local, entry->name);
+
+        if (name == NULL || !stands(entry, part->uid, local_now(local)) || strcmp(name->text, claim->name) != 0)
+                return false;
+        part->name = entry->name;
+        part->view = VIEW_HELD;
+        local->known++;
+        memcpy(entry->taker, local->brief, sizeof(entry->taker));
+        grant->token = entry->token;
+        grant->sent_at = entry->lease_until - entry->ttl;
+        return true;
+}
+
+void lease_adopt(struct local *local, struct claim *claim)
+{
+        const struct engine_host *host = local->engine.host;
+        struct part *part = part_of(claim);
+        struct bucket *bucket = &local->buckets[part->bucket];
+        struct pawl_why why;
+        struct grant grant;
+        bool taken;
+
+        if (!bucket_take(local, bucket)) {
+                if (!claim_stall(local, claim, STEP_ADOPT, local_now(local)))
+                        refuse(local, claim, word_blame(local, part->stuck, &why), why.text);
+                return;
+        }
+        part->step = STEP_NONE;
+        list_remove(&part->link);
+        taken = take_up(local, claim, &grant);
+        bucket_give(local, bucket);
+        if (taken)
+                host->events->granted(host->core, claim, &grant);
+        else
+                refuse(local, claim, PAWL_LOST, NULL);
 }
 
 static void adopt(struct engine *engine, struct claim *claim, const char *text)
 {
         struct local *local = local_of(engine);
-        const struct engine_host *host = engine->host;
         struct part *part = part_of(claim);
-        struct grant grant;
-        struct entry *entry = NULL;
-        struct name *name;
-        uint32_t reference;
+        uint64_t hash = bucket_hash(local, claim->name, claim->name_length);
 
         list_init(&part->link);
-        if (parse(text, &reference, part->uid))
-                entry = find(local, reference, part->uid, &name);
-        if (entry == NULL || strcmp(name->text, claim->name) != 0) {
-                if (entry != NULL)
-                        bucket_give(local, bucket_of(local, name->hash));
-                host->events->refused(host->core, claim, PAWL_LOST, NULL);
+        part->claim = claim;
+        part->bucket = (uint32_t)(bucket_of(local, hash) - local->buckets);
+        if (!parse(text, &part->entry, part->uid) || entry_at(local, part->entry) == NULL) {
+                part->entry = 0;
+                refuse(local, claim, PAWL_LOST, NULL);
                 return;
         }
-        part->claim = claim;
-        part->entry = reference;
-        part->name = entry->name;
-        part->bucket = (uint32_t)(bucket_of(local, name->hash) - local->buckets);
-        part->view = VIEW_HELD;
-        local->known++;
-        memcpy(entry->taker, local->brief, sizeof(entry->taker));
-        grant.token = entry->token;
-        grant.sent_at = entry->lease_until - entry->ttl;
-        bucket_give(local, bucket_of(local, name->hash));
-        host->events->granted(host->core, claim, &grant);
+        lease_adopt(local, claim);
 }
 
 static void forget(struct engine *engine, struct claim *claim)

@@ -9,6 +9,8 @@
 
 #include "local.h"
 
+enum { JOIN_PROBES = 8 };
+
 static struct flock lifeline(uint32_t slot, short type)
 {
         return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 1 + (off_t)slot, .l_len = 1};
@@ -74,7 +76,8 @@ static void end_entry(struct local *local, struct name *name, struct entry *entr
         queue_hand_off(local, name, now);
 }
 
-static void reap_entry(struct local *local, struct entry *entry, uint32_t owner)
+/* False if it is in a bucket that is stuck: the next who takes the slot, or needs room, tries again. */
+static bool reap_entry(struct local *local, struct entry *entry, uint32_t owner)
 {
         struct name *name = name_at(local, entry->name);
         struct bucket *bucket;
@@ -82,13 +85,16 @@ static void reap_entry(struct local *local, struct entry *entry, uint32_t owner)
         if (entry_state(entry) != FREE && name != NULL && atomic_load(&name->used) == 1) {
                 bucket = bucket_of(local, name->hash);
                 if (!bucket_take(local, bucket))
-                        return; /* stuck: the next who takes the slot, or needs room, comes by again */
-                if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled meanwhile */
+                        return false;
+                if (entry_state(entry) == LEFT) /* it may still be in the lists: its owner died before it said so */
+                        bucket_rebuild(local, bucket);
+                else if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled */
                         end_entry(local, name, entry, local_now(local));
                 bucket_give(local, bucket);
         }
         if (entry_owner(entry) == owner)
-                entry_pool_put(local, entry);
+                entry_free(local, entry);
+        return true;
 }
 
 /* The slot's lock words that its dead process was inside of: so that no identity is left when generations wrap. */
@@ -104,10 +110,11 @@ static void free_words(struct local *local, uint32_t slot)
         }
 }
 
-/* The slot's lifeline is ours, its generation has been raised. */
-static void reap(struct local *local, uint32_t slot)
+/* The slot's lifeline is ours, its generation has been raised. False if something is left. */
+static bool reap(struct local *local, uint32_t slot)
 {
         uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+        bool whole = true;
 
         free_words(local, slot);
         for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
@@ -115,9 +122,10 @@ static void reap(struct local *local, uint32_t slot)
                 uint32_t owner = entry_owner(entry);
 
                 if (owner != 0 && owner != DETACHED && (owner & SLOT_MASK) == slot + 1 && owner != local->id)
-                        reap_entry(local, entry, owner);
+                        whole &= reap_entry(local, entry, owner);
         }
         news_clear(local, &local->processes[slot]);
+        return whole;
 }
 
 static void raise_generation(struct process *process)
@@ -138,8 +146,8 @@ static bool reap_slot(struct local *local, uint32_t slot)
                 return false;
         atomic_store(&process->busy, SLOT_REAPED);
         raise_generation(process);
-        reap(local, slot);
-        atomic_store(&process->busy, SLOT_CLEAN);
+        if (reap(local, slot))
+                atomic_store(&process->busy, SLOT_CLEAN);
         lock.l_type = F_UNLCK;
         (void)fcntl(local->alive_fd, F_OFD_SETLK, &lock);
         return true;
@@ -182,21 +190,22 @@ bool process_reap_dead(struct local *local)
         return reap_detached(local) || found;
 }
 
-void process_drop_own(struct local *local)
+bool process_drop_own(struct local *local)
 {
         uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+        bool whole = true;
 
         for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++)
                 if (entry_owner(&local->entries[i]) == local->id)
-                        reap_entry(local, &local->entries[i], local->id);
+                        whole &= reap_entry(local, &local->entries[i], local->id);
+        return whole;
 }
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-static void take_slot(struct local *local, uint32_t slot)
+static void take_slot(struct local *local, uint32_t slot, bool reaped)
 {
         struct process *process = &local->processes[slot];
-        bool reaped = atomic_load(&process->busy) != SLOT_CLEAN;
 
         local->slot = slot;
         local->me = process;
@@ -205,7 +214,7 @@ static void take_slot(struct local *local, uint32_t slot)
         raise_generation(process);
         local->id = identity(slot, atomic_load(&process->generation));
         if (reaped)
-                reap(local, slot);
+                (void)reap(local, slot); /* what is in a stuck bucket has an owner that is dead, and is seen to be */
         atomic_store(&process->rung, 0);
         process->pid = (uint32_t)getpid();
         snprintf(process->owner, sizeof(process->owner), "%s", local->engine.host->owner);
@@ -214,31 +223,89 @@ static void take_slot(struct local *local, uint32_t slot)
         atomic_store(&process->busy, SLOT_BUSY);
 }
 
+static bool is_clean(const struct local *local, uint32_t slot)
+{
+        return atomic_load(&local->processes[slot].busy) == SLOT_CLEAN;
+}
+
+/* PAWL_OK: the slot is ours. PAWL_BUSY: another's. */
+static int try_slot(struct local *local, uint32_t slot, bool reaped, struct pawl_why *why)
+{
+        struct flock lock = lifeline(slot, F_WRLCK);
+
+        if (fcntl(local->alive_fd, F_OFD_SETLK, &lock) == 0) {
+                take_slot(local, slot, reaped);
+                return PAWL_OK;
+        }
+        if (errno == EAGAIN || errno == EACCES)
+                return PAWL_BUSY;
+        return why_system(why, errno, "cannot lock %s/alive", local->path);
+}
+
+/* Slots of dead processes among the first ones: a few are tried each time, so that they do not add up. */
+static int join_after_dead(struct local *local, uint32_t count, struct pawl_why *why)
+{
+        uint32_t from = count > 0 ? atomic_fetch_add(&local->header->probe, JOIN_PROBES) % count : 0;
+        int code = PAWL_BUSY;
+
+        for (uint32_t i = 0; i < JOIN_PROBES && i < count && code == PAWL_BUSY; i++)
+                if (!is_clean(local, (from + i) % count))
+                        code = try_slot(local, (from + i) % count, true, why);
+        return code;
+}
+
+/* One that nobody has, marked before its lock is asked for: the kernel goes through all locks of the file for each, and a
+ * thousand who come at once would ask for the same. */
+static int join_clean(struct local *local, uint32_t from, struct pawl_why *why)
+{
+        int code = PAWL_BUSY;
+
+        for (uint32_t slot = from; slot < local->process_capacity && code == PAWL_BUSY; slot++) {
+                uint32_t clean = SLOT_CLEAN;
+
+                if (atomic_compare_exchange_strong(&local->processes[slot].busy, &clean, SLOT_BUSY))
+                        code = try_slot(local, slot, false, why);
+        }
+        return code;
+}
+
 int process_join(struct local *local, struct pawl_why *why)
 {
-        for (uint32_t slot = 0; slot < local->process_capacity; slot++) {
-                struct flock lock = lifeline(slot, F_WRLCK);
+        uint32_t clean = 0;
+        int code;
 
-                if (fcntl(local->alive_fd, F_OFD_SETLK, &lock) == 0) {
-                        take_slot(local, slot);
-                        return PAWL_OK;
-                }
-                if (errno != EAGAIN && errno != EACCES)
-                        return why_system(why, errno, "cannot lock %s/alive", local->path);
-        }
+        while (clean < local->process_capacity && !is_clean(local, clean))
+                clean++;
+        code = join_after_dead(local, clean, why);
+        if (code == PAWL_BUSY)
+                code = join_clean(local, clean, why);
+        for (uint32_t slot = 0; slot < local->process_capacity && code == PAWL_BUSY; slot++)
+                code = try_slot(local, slot, true, why);
+        if (code != PAWL_BUSY)
+                return code;
         return why_set(why, PAWL_FULL, "%u clients have %s open, which is all it has room for; close some",
                        (unsigned)local->process_capacity, local->path);
 }
 
+bool process_is_ours(const struct local *local)
+{
+        return identity(local->slot, atomic_load(&local->me->generation)) == local->id;
+}
+
+/* The slot is clean if nothing of ours is left: what is in a bucket where another process is stopped is reaped later. */
 void process_leave(struct local *local)
 {
         if (local->id == 0)
                 return;
-        if (local->known > 0)
-                process_drop_own(local);
-        entry_flush(local, 0);
-        if (local->cached == 0)
-                atomic_store(&local->me->busy, SLOT_CLEAN);
+        if (process_is_ours(local)) {
+                bool whole;
+
+                entry_flush(local, 0);
+                whole = process_drop_own(local);
+                entry_flush(local, 0); /* detached leases that had run out */
+                if (whole)
+                        atomic_store(&local->me->busy, SLOT_CLEAN);
+        }
         atomic_store(&local->header->seal, token_seal(local->header));
         local->id = 0;
 }

@@ -196,7 +196,7 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
         } else if (owner == DETACHED) {
                 entry_own(entry, local->id); /* first: should we die here it is ours, and reaped */
                 entry_commit(entry, FREE);
-                entry->uid[0] = entry->uid[1] = 0; /* nobody's any more, also if a handle of ours knows it */
+                entry_set_uid(entry, 0, 0); /* nobody's any more, also if a handle of ours knows it */
                 entry_give(local, entry);
         } else {
                 entry->how = how;
@@ -220,6 +220,8 @@ void queue_end(struct local *local, struct name *name, struct entry *entry, enum
         record(local, name, entry, how, now);
         if (entry->delay > 0 && delay_until > name->delay_until)
                 name->delay_until = delay_until;
+        if (unlikely(how == PAWL_HOW_BROKEN && entry->delay > 0))
+                raise_to(&local->header->leases_until, delay_until);
         hook(local, 40);
         queue_unhold(local, name, entry);
         commit_end(local, entry, how);
@@ -307,6 +309,7 @@ void queue_confirm(struct local *local, struct entry *entry, int64_t now)
         entry_commit(entry, HELD);
         if (detached)
                 entry_detach(local, entry);
+        entry_outlasts(local, entry, detached);
 }
 
 /* One of our own: held at once, told when the bucket is given back. */

@@ -16,40 +16,44 @@ uint64_t token_floor(void)
         return ts.tv_sec < 0 ? 0 : (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* The reserve word is ours. The greater of the two counters is where the next block begins: an attempt that failed may
- * have left the durable one ahead of the published one, never behind. */
+static void raise(_Atomic uint64_t *word, uint64_t value)
+{
+        uint64_t known = atomic_load(word);
+
+        while (known < value && !atomic_compare_exchange_weak(word, &known, value))
+                continue;
+}
+
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+/* Any number of processes may do this at a time, and any of them may stop here: both counters only grow, and the published
+ * one never beyond what the durable one was when a sync began that has succeeded since. An attempt that failed may have
+ * left the durable one ahead: the next block begins there. */
 static int reserve_block(struct local *local, uint64_t token)
 {
         struct header *header = local->header;
-        uint64_t from = atomic_load_explicit(&header->limit, memory_order_relaxed);
-        uint64_t durable = atomic_load_explicit(&local->durable->limit, memory_order_relaxed);
+        uint64_t from = greater(token, greater(atomic_load(&header->limit), atomic_load(&local->durable->limit)));
 
-        from = from > durable ? from : durable;
-        from = from > token ? from : token;
         if (from >= TOKEN_LIMIT)
                 return why_set(&local->why, PAWL_CORRUPT,
                                "the token counter in %s is damaged; remove the directory when nobody uses it",
                                local->path);
-        atomic_store_explicit(&local->durable->limit, from + TOKEN_BLOCK, memory_order_relaxed);
+        raise(&local->durable->limit, from + TOKEN_BLOCK);
         hook(local, 10);
         if (msync(local->durable, PAGE, MS_SYNC) != 0)
                 return why_system(&local->why, errno, "cannot reserve tokens on the disk of %s", local->path);
-        atomic_store_explicit(&header->limit, from + TOKEN_BLOCK, memory_order_release);
+        raise(&header->limit, from + TOKEN_BLOCK);
         return PAWL_OK;
 }
 
 static int reserve(struct local *local, uint64_t token, uint64_t margin)
 {
-        struct header *header = local->header;
-        int code = PAWL_OK;
-
-        if (word_take(local, &header->reserve) == NOT_TAKEN)
-                return why_set(&local->why, PAWL_BUSY,
-                               "another process is reserving tokens in %s and does not come to an end", local->path);
-        if (token + margin >= atomic_load_explicit(&header->limit, memory_order_relaxed))
-                code = reserve_block(local, token);
-        word_give(&header->reserve);
-        return code;
+        if (token + margin < atomic_load_explicit(&local->header->limit, memory_order_relaxed))
+                return PAWL_OK;
+        return reserve_block(local, token);
 }
 
 /* Half a block ahead one caller reserves the next, the others go on. */
@@ -75,11 +79,6 @@ uint64_t token_seal(const struct header *header)
                UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
 int token_mend(struct local *local, struct pawl_why *why)
 {
         struct header *header = local->header;
@@ -88,12 +87,12 @@ int token_mend(struct local *local, struct pawl_why *why)
         uint64_t from = greater(greater(limit, durable), greater(atomic_load(&header->fence), token_floor()));
         int code;
 
-        if (atomic_load(&header->seal) == token_seal(header) && limit <= durable)
+        if (!local->mend && atomic_load(&header->seal) == token_seal(header) && limit <= durable)
                 return PAWL_OK;
         code = reserve_block(local, from);
         if (code != PAWL_OK)
                 return why_set(why, code, "%s", local->why.text);
-        atomic_store(&header->fence, from);
+        raise(&header->fence, from);
         atomic_store(&header->seal, token_seal(header));
         return PAWL_OK;
 }
