@@ -18,7 +18,8 @@
  *   HEAD_ONLY    the end of the one before it is a grant without a look only if that was the first when it was looked at
  *   OWN_SEEN     who was given a new session stands in line anew; 0: looks whether the one it waited for is there
  *   FOUND        a request to stand in line that is repeated finds its node; 0: makes another
- *   FRESH_UID    each round has a node of its own
+ *   FRESH_UID    each round has a node of its own; 2: the node of the last one again, if no request was ever given up (etcd);
+ *                0: always the same
  *   WATCH_SAYS   a watch on a node that is gone says so
  *   BY_NUMBER    ... also if another of its name has come, which stands behind us
  *   LOOK_BACK    a look after the connection was lost
@@ -554,6 +555,7 @@ inline extended() {
 /* The request is lost, or its answer, or it arrives although its sender has given it up; events and watches are lost. */
 inline lose() {
         losses--;
+        doubt = 1;
         if
         :: LATE && request[c] != NOTHING && reply[c] == NOTHING && behind[c] == NOTHING ->
                 behind[c] = request[c];
@@ -610,7 +612,7 @@ inline believe() {
 
 proctype Client(byte c) {
         byte round, first;
-        bit has, stood;
+        bit has, stood, doubt;
         do
         :: round < ROUNDS ->
 entering:
@@ -791,9 +793,10 @@ leaving:
                         round++;
 #if FRESH_UID
                         if
-                        :: round < ROUNDS -> entry[c]++
+                        :: round < ROUNDS && (FRESH_UID == 1 || doubt) -> entry[c]++
                         :: else
-                        fi
+                        fi;
+                        doubt = 0
 #endif
                 }
         :: else -> break

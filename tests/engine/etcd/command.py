@@ -138,6 +138,11 @@ def history_is_kept_for_the_last_batches_and_no_more():
 
 # ---- breaking and asking ------------------------------------------------------------------------------------------------
 
+def letters(store):
+    """Mail, without the sentinels of leases."""
+    return [key for key in store.keys(".pawl/mail/") if "/lease-" not in key]
+
+
 @test
 def a_break_cuts_the_holder_off_and_it_is_told_why():
     store = Etcd.one()
@@ -151,7 +156,7 @@ def a_break_cuts_the_holder_off_and_it_is_told_why():
     eventually(lambda: holder.number("reason") == 3) # broken
     equal(holder.release(), LOST)
     equal(past_of(store, "a")[0]["how"], "broken")
-    eventually(lambda: not [key for key in store.keys(".pawl/mail/") if "/lease-" not in key]) # it was read
+    eventually(lambda: not letters(store)) # it was read
     require(pawl("break", "-e", store.url(), "nobody").code != 0)
 
 
@@ -198,7 +203,7 @@ def mail_that_nobody_reads_goes_with_the_lock():
     at_end(holder.go_on)
     equal(pawl("break", "-e", store.url(), "a").code, 0)
     equal(len(store.keys(".pawl/mail/")), 1)
-    eventually(lambda: not [key for key in store.keys(".pawl/mail/") if "/lease-" not in key])
+    eventually(lambda: not letters(store))
 
 
 # ---- leases -------------------------------------------------------------------------------------------------------------
