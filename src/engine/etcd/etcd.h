@@ -408,6 +408,7 @@ int doors_init(struct etcd *etcd); /* PAWL_OK or PAWL_NO_MEMORY */
 void doors_free(struct etcd *etcd);
 bool door_pass(
         struct etcd_part *part); /* also of a try; false: it is queued, and sent by claim_enter when it is its turn */
+void doors_hurry(struct etcd *etcd);       /* there is no connection: tries do not wait for those before them */
 void door_entered(struct etcd_part *part); /* one of a crowd was answered */
 void door_leave(struct etcd_part *part);   /* it is not entering any more; also of one that was not */
 
@@ -440,6 +441,7 @@ void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct 
 /* first: the number of the first answer that is about the heir, if it was asked for. */
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
+void waits_unlearn(struct etcd *etcd); /* the store was restored: revisions that were seen are of another past */
 
 /* ---- deletes, many at once (etcd_sweep.c) ------------------------------------------------------------------------ */
 

@@ -555,6 +555,7 @@ static void take_base(struct etcd *etcd, const Pb__RangeResponse *reply, uint64_
         etcd->base = base; /* restored: what was seen was another past */
         etcd->revision = 0;
         etcd->run_from = etcd->run_to = etcd->run_next = 0;
+        waits_unlearn(etcd);
 }
 
 static void greeted(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
@@ -709,6 +710,7 @@ static void down(struct grpc *grpc, const struct pawl_why *why)
         loop_set(loop_of(channel), &channel->again, now + pause);
         watches_down(channel);
         terms_down(channel->etcd);
+        doors_hurry(channel->etcd);
         give_up(channel, round);
         end_waits(channel, round);
 }

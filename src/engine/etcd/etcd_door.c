@@ -2,7 +2,8 @@
  * ours on one name enter one after the other. Where one of them waits already no other can be granted at once, and many
  * that are alike enter together as a crowd: their requests are under way at the same time, and when all are answered the
  * keys are given out in the order in which the claims came. A key belongs to whoever it was given to: only its uid says
- * whose it is. A try goes behind those that wait to enter, or it might overtake them; but nobody waits for a try. */
+ * whose it is. A try goes behind those that wait to enter, or it might overtake them; but not while there is no connection:
+ * it must be answered soon. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,8 @@ bool door_pass(struct etcd_part *part)
 {
         struct etcd_door *door = door_of(part);
 
+        if (!part->claim->wait && !channel_ready(&part->etcd->channel))
+                return true;
         if (door->inside != part && (door->inside || door->crowd || !list_empty(&door->queued))) {
                 part->ask.tries = 0;
                 list_append(&door->queued, &part->ask.listed);
@@ -188,6 +191,27 @@ void door_leave(struct etcd_part *part)
         } else if (door->inside == part) {
                 door->inside = NULL;
                 admit(door);
+        }
+}
+
+/* Each time one is sent the queue may change. */
+static struct etcd_part *find_try(const struct etcd_door *door)
+{
+        for (struct list *at = door->queued.next; at != &door->queued; at = at->next)
+                if (!queued_at(at)->claim->wait)
+                        return queued_at(at);
+        return NULL;
+}
+
+void doors_hurry(struct etcd *etcd)
+{
+        for (size_t i = 0; i < DOORS; i++) {
+                struct etcd_part *part;
+
+                while ((part = find_try(&etcd->doors[i])) != NULL) {
+                        list_remove(&part->ask.listed);
+                        claim_enter(part);
+                }
         }
 }
 

@@ -127,7 +127,7 @@ void sentinel_gone(struct etcd *etcd, const char *rest, size_t length)
 {
         struct etcd_term *term = term_of(etcd, rest, length);
 
-        if (term && term->guarded)
+        if (term) /* also while its put is not answered yet */
                 term_revoked(term);
 }
 

@@ -802,6 +802,16 @@ void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why)
         }
 }
 
+void waits_unlearn(struct etcd *etcd)
+{
+        for (struct list *at = etcd->waits.next; at != &etcd->waits; at = at->next) {
+                struct etcd_wait *wait = container_of(at, struct etcd_wait, listed);
+
+                wait->seen_at = wait->gone_at = 0;
+                wait->watch.since = 0;
+        }
+}
+
 void waits_free(struct etcd *etcd)
 {
         while (!list_empty(&etcd->waits))

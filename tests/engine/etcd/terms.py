@@ -5,9 +5,10 @@ from hurt import *
 SLOW = 60000  # a ttl whose first keep-alive comes long after a test has lost its patience
 
 
-def guarded(store):
-    """A sentinel hangs on each lease that holds something."""
-    return eventually(lambda: [key for key in store.keys(".pawl/mail/") if "/lease-" in key], "no sentinel")
+def sentinel(store):
+    """That of the lease by which "a" is held: it is put a moment after the grant."""
+    end = "/lease-%x" % store.lease("a")
+    return eventually(lambda: [key for key in store.keys(".pawl/mail/") if key.endswith(end)], "no sentinel")[0]
 
 
 def etcdctl(store, *words):
@@ -28,7 +29,7 @@ def a_lease_that_is_revoked_by_hand_is_lost_at_once(store):
     equal(holder.acquire("a", ttl=SLOW).code, OK)
     waiter.request("a", ttl=LONG)
     eventually(lambda: len(store.line("a")) == 2)
-    guarded(store)
+    sentinel(store)
     etcdctl(store, "lease", "revoke", "%x" % store.lease("a"))
     equal(waiter.hear().code, OK)
     told_without_a_keep_alive(holder)
@@ -41,7 +42,7 @@ def a_lease_that_is_revoked_while_the_client_is_cut_off_is_found_when_it_is_back
     between = Between(store.members[0])
     holder = Peer(store.url(between, timeout="2s"))
     equal(holder.acquire("a", ttl=SLOW).code, OK)
-    guarded(store)
+    sentinel(store)
     between.refuse = True
     between.cut_all()
     store.revoke(store.lease("a"))
@@ -55,9 +56,7 @@ def a_sentinel_that_is_deleted_by_hand_takes_its_lease_along(store):
     equal(holder.acquire("a", ttl=SLOW).code, OK)
     waiter.request("a", ttl=LONG)
     eventually(lambda: len(store.line("a")) == 2)
-    for key in guarded(store):
-        if "%x" % store.lease("a") in key:
-            store.remove(key)
+    store.remove(sentinel(store))
     equal(waiter.hear().code, OK)
     told_without_a_keep_alive(holder)
     equal(waiter.release(), OK)
