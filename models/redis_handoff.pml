@@ -10,6 +10,7 @@
  * How much happens:
  *   CLIENTS (2)  ROUNDS each (1)  TTL (2)
  *   CRASHES of clients (0)  CANCELS (0)  BREAKS of either connection (0)  LOOKS without need (0)
+ *   ASTRAY   how often the connection for news of a client reaches a replica, until it is compared with the other one (0)
  *   EXPIRIES  grants that run out before their client, which lives, has used them (1)
  *
  * Rules, each 1; switched off they give a counter-example:
@@ -24,6 +25,7 @@
  *   FRESH_UID    each acquisition has a uid of its own; 0: each client
  *   CANCEL_WAITS a cancel waits for the answer of the acquire
  *   CANCEL_GIVES a cancel that finds itself granted hands the lock on
+ *   LOCAL_NEWS   grants are published at the primary only; 0: a replica passes them on to those that listen there
  *
  * Checked:
  *   MUTEX  one client is valid at a time
@@ -52,6 +54,9 @@
 #endif
 #ifndef LOOKS
 #define LOOKS 0
+#endif
+#ifndef ASTRAY
+#define ASTRAY 0
 #endif
 #ifndef EXPIRIES
 #define EXPIRIES 1
@@ -90,6 +95,9 @@
 #ifndef CANCEL_GIVES
 #define CANCEL_GIVES 1
 #endif
+#ifndef LOCAL_NEWS
+#define LOCAL_NEWS 1
+#endif
 
 #define SHORT 1 /* tick: what a grant lasts that is to be confirmed */
 #if FRESH_UID
@@ -126,7 +134,8 @@ byte behind_uid[CLIENTS];
 byte reply[CLIENTS];
 byte stamp[CLIENTS]; /* in the reply: the token; for WAIT the counter */
 chan news[CLIENTS] = [2] of { byte, byte, bit }; /* uid, token, the whole lease */
-bit listening[CLIENTS] = 1;
+bit listening[CLIENTS] = 1; /* as the primary counts it */
+bit astray[CLIENTS];        /* it listens, at a replica */
 
 /* ---- the clients ---- */
 byte valid[CLIENTS];       /* ticks that it believes to hold the lock */
@@ -141,7 +150,7 @@ bit over[UIDS];
 bit excused[CLIENTS];
 byte last_token;
 
-byte crashes = CRASHES, cancels = CANCELS, breaks = BREAKS, looks = LOOKS, expiries = EXPIRIES;
+byte crashes = CRASHES, cancels = CANCELS, breaks = BREAKS, looks = LOOKS, expiries = EXPIRIES, strays = ASTRAY;
 
 /* ---- scripts ---- */
 
@@ -160,7 +169,16 @@ inline serve() {
                         :: lease = SHORT; news[CLIENT(next)]!next, fence, 0
                         fi;
                         printf("MSC: the lock is handed to claim %d, token %d, for %d ticks\n", next, fence, lease)
-                :: else -> printf("MSC: claim %d does not listen: skipped\n", next)
+                :: else ->
+#if !LOCAL_NEWS
+                        if
+                        :: astray[CLIENT(next)] && len(news[CLIENT(next)]) < 2 ->
+                                fence++; /* it was drawn, and the lock goes to the next */
+                                news[CLIENT(next)]!next, fence, 1
+                        :: else
+                        fi;
+#endif
+                        printf("MSC: claim %d does not listen: skipped\n", next)
                 fi
         :: else -> break
         od;
@@ -374,7 +392,6 @@ inline lose_request() {
 }
 
 inline lose_news() {
-        breaks--;
         excused[c] = 1;
         listening[c] = 0;
         do
@@ -397,10 +414,18 @@ inline take_reply() {
                 goto died                                                                                              \
            }
 #define NEWS_BREAK                                                                                                      \
-        :: atomic { breaks > 0 && listening[c] -> lose_news() }                                                        \
+        :: atomic { breaks > 0 && listening[c] -> breaks--; lose_news() }                                              \
+        :: atomic {                                                                                                    \
+                strays > 0 && listening[c] ->                                                                          \
+                strays--;                                                                                              \
+                lose_news();                                                                                           \
+                astray[c] = 1;                                                                                         \
+                printf("MSC: client %d listens at a replica\n", c)                                                      \
+           }                                                                                                           \
         :: d_step {                                                                                                    \
                 !listening[c] ->                                                                                       \
                 listening[c] = 1;                                                                                      \
+                astray[c] = 0;                                                                                         \
                 look_due[c] = LOOK_BACK;                                                                               \
                 printf("MSC: client %d hears news again\n", c)                                                          \
            }

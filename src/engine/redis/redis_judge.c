@@ -13,7 +13,7 @@
 #define NEEDED                                                                                                         \
         "+eval +evalsha +select +ping +info +scan +subscribe +unsubscribe +publish +time +exists +get +mget +set "     \
         "+getset +del +pttl +pexpire +zadd +zscore +zcard +zrank +zrange +zrangebyscore +zrem +zpopmin +hset +hget "   \
-        "+hvals +hlen +hdel +rpush +ltrim +lrange +rename +pubsub"
+        "+hvals +hmget +hlen +hdel +rpush +ltrim +lrange +rename +pubsub"
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 

@@ -284,6 +284,7 @@ def a_busy_lock_does_not_erase_what_is_known_of_the_others():
     for name in ("nightly", "weekly"):
         equal(past_count(server, name), 3, name)
     require(past_count(server, "busy") >= 8)
+    require(server("HSTRLEN", "pawl:old:lock:", "lock:busy") <= 1500)
 
 
 @test(within=120)
