@@ -101,6 +101,8 @@ int fail_of_client(pawl_client *client, int code);
 
 /* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
 bool hide_password(const char *variable);
+/* *whole: the URL with the password that its passenv= names, to be freed; NULL if it has none. False: said why. */
+bool resolve_passenv(const char *url, char **whole);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
 
@@ -133,7 +135,7 @@ void json_text(FILE *, const char *key, const char *text); /* NULL: null */
 void json_bytes(FILE *, const char *key, const char *bytes, size_t size);
 void json_number(FILE *, const char *key, int64_t number);
 void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
-void json_seconds(FILE *, const char *key, int64_t ms); /* 1.250 */
+void json_seconds(FILE *, const char *key, int64_t ms);   /* 1.250 */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */
 

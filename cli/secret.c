@@ -55,6 +55,77 @@ static void cut_password(char *url)
                 cut(colon, colon == user ? at + 1 : at);
 }
 
+/* ---- passenv= ------------------------------------------------------------------------------------------------------ */
+
+/* The value of passenv= in url, or NULL. */
+static const char *find_passenv(const char *url, size_t *size)
+{
+        const char *option = url + strcspn(url, "?");
+
+        while (*option) {
+                option++;
+                *size = strcspn(option, "&");
+                if (!strncmp(option, "passenv=", 8)) {
+                        *size -= 8;
+                        return option + 8;
+                }
+                option += *size;
+        }
+        return NULL;
+}
+
+static char *encode(char *out, const char *text)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+        for (; *text; text++)
+                out += sprintf(out, strchr(plain, *text) ? "%c" : "%%%02X", (unsigned char)*text);
+        return out;
+}
+
+/* user@host is user:password@host; host is :password@host; a path without hosts gets them. */
+static char *put_password(const char *url, const char *password)
+{
+        const char *colon = url + strcspn(url, ":");
+        const char *authority = strncmp(colon, "://", 3) ? NULL : colon + 3;
+        size_t size = authority ? strcspn(authority, "/?") : 0;
+        const char *at = authority ? memrchr(authority, '@', size) : NULL;
+        const char *rest = at ? at : authority ? authority : *colon ? colon + 1 : colon;
+        bool has_one = at && memchr(authority, ':', (size_t)(at - authority));
+        char *whole = has_one ? NULL : malloc(strlen(url) + 3 * strlen(password) + sizeof("//:@"));
+        char *out = whole;
+
+        if (!whole)
+                return NULL;
+        out = mempcpy(out, url, (size_t)(rest - url));
+        out = stpcpy(out, authority ? ":" : "//:");
+        out = encode(out, password);
+        strcpy(at ? out : stpcpy(out, "@"), rest);
+        return whole;
+}
+
+bool resolve_passenv(const char *url, char **whole)
+{
+        size_t size = 0;
+        const char *name = find_passenv(url, &size);
+        const char *password;
+        char variable[256];
+
+        *whole = NULL;
+        if (!name)
+                return true;
+        snprintf(variable, sizeof(variable), "%.*s", (int)(size < sizeof(variable) ? size : 0), name);
+        password = *variable ? getenv(variable) : NULL;
+        if (!password || !*password) {
+                say("passenv=%s in the URL: there is no such variable in the environment, or it is empty", variable);
+                return false;
+        }
+        *whole = put_password(url, password);
+        if (!*whole)
+                say("the URL has both a password and passenv=, or there is no memory for it: choose one");
+        return *whole != NULL;
+}
+
 bool hide_password(const char *variable)
 {
         const char *value = getenv(variable);

@@ -86,12 +86,16 @@ bool store_open(const struct command *command, const char *token_text, pawl_guar
 {
         struct pawl_why why = {0};
         const char *url = find_store(command);
+        char *whole;
         int code;
 
         *status = EXIT_FAILED;
         if (!url || (token_text && !read_token(token_text, token)))
                 return false;
-        code = pawl_guard_open(url, PAWL_GUARD(.why = &why), guard);
+        if (!resolve_passenv(url, &whole))
+                return false;
+        code = pawl_guard_open(whole ? whole : url, PAWL_GUARD(.why = &why), guard);
+        free(whole);
         if (code != PAWL_OK)
                 *status = fail(code, &why);
         return code == PAWL_OK;

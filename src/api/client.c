@@ -311,7 +311,9 @@ int pawl_dispatch(pawl_client *client)
 
 const char *pawl_url(const pawl_client *client)
 {
-        return client ? client->url->shown : "";
+        if (!client)
+                return "";
+        return client->engine && client->engine->url ? client->engine->url : client->url->shown;
 }
 
 const char *pawl_owner(const pawl_client *client)

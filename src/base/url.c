@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "secret.h"
 
 enum { TEXT_MAX = 4096, PASSWORD_MAX = 4096 };
 
@@ -26,6 +27,7 @@ struct parser {
         size_t used;
         struct pawl_why *why;
         const char *passfile;
+        const char *passenv;
         char bytes[];
 };
 
@@ -268,13 +270,16 @@ static int take_option(struct parser *parser, struct piece piece)
         code = take(parser, (struct piece){piece.at, size}, "option's name", &option->key);
         if (code != PAWL_OK)
                 return code;
-        if (url_option(url, option->key) || (parser->passfile && strcmp(option->key, "passfile") == 0))
+        if (url_option(url, option->key) || (parser->passfile && strcmp(option->key, "passfile") == 0) ||
+            (parser->passenv && strcmp(option->key, "passenv") == 0))
                 return why_set(parser->why, PAWL_INVALID, "the URL has the option %s twice", option->key);
         code = take(parser, (struct piece){equals + 1, piece.size - size - 1}, "option's value", &option->value);
         if (code != PAWL_OK)
                 return code;
         if (strcmp(option->key, "passfile") == 0)
                 parser->passfile = option->value;
+        else if (strcmp(option->key, "passenv") == 0)
+                parser->passenv = option->value;
         else
                 url->option_count++;
         return PAWL_OK;
@@ -296,21 +301,6 @@ static int take_options(struct parser *parser, const char *query)
 }
 
 /* ---- the password file ---------------------------------------------------------------------------------------- */
-
-static int check_passfile(int fd, const char *path, struct pawl_why *why)
-{
-        struct stat info;
-
-        if (fstat(fd, &info) != 0)
-                return why_system(why, errno, "cannot look at the password file %s", path);
-        if (!S_ISREG(info.st_mode))
-                return why_set(why, PAWL_INVALID, "the password file %s is not a regular file", path);
-        if (info.st_mode & (S_IRWXG | S_IRWXO))
-                return why_set(why, PAWL_DENIED, "the password file %s is open to others: chmod 600 it", path);
-        if (info.st_size > PASSWORD_MAX)
-                return why_set(why, PAWL_INVALID, "the password file %s is longer than %d bytes", path, PASSWORD_MAX);
-        return PAWL_OK;
-}
 
 /* At most room bytes. The size, or -1 and errno. */
 static ssize_t read_all(int fd, char *bytes, size_t room)
@@ -359,6 +349,13 @@ static int take_passfile(struct parser *parser)
         int fd;
         int code;
 
+        if (parser->passfile && parser->passenv)
+                return why_set(parser->why, PAWL_INVALID, "the URL has both passfile= and passenv=: choose one");
+        if (parser->passenv && !parser->url.password)
+                return why_set(
+                        parser->why, PAWL_INVALID,
+                        "passenv= in the URL is read by the pawl command only, because the library does not read "
+                        "the environment: give the password itself, or passfile=");
         if (!parser->passfile)
                 return PAWL_OK;
         if (parser->url.password)
@@ -367,7 +364,7 @@ static int take_passfile(struct parser *parser)
         fd = open(parser->passfile, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
                 return why_system(parser->why, errno, "cannot open the password file %s", parser->passfile);
-        code = check_passfile(fd, parser->passfile, parser->why);
+        code = secret_check(fd, "password file", parser->passfile, parser->why);
         if (code == PAWL_OK)
                 code = read_passfile(parser, fd);
         close(fd);
@@ -563,6 +560,23 @@ char *url_where(const char *host, uint16_t port)
         char *where;
 
         return asprintf(&where, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)port) < 0 ? NULL : where;
+}
+
+char *url_of_path(const char *scheme, const char *path, const char *query)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~+@";
+        char *url = malloc(strlen(scheme) + 3 * strlen(path) + (query ? strlen(query) : 0) + sizeof(":"));
+        char *out = url;
+
+        if (!url)
+                return NULL;
+        out = stpcpy(stpcpy(out, scheme), ":");
+        while (path[0] == '/' && path[1] == '/')
+                path++; /* behind "//" a URL has a host */
+        for (; *path; path++)
+                out += sprintf(out, strchr(plain, *path) ? "%c" : "%%%02X", (unsigned char)*path);
+        strcpy(out, query ? query : "");
+        return url;
 }
 
 void url_wipe(char *secret)

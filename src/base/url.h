@@ -1,5 +1,6 @@
 /* url.h - what a pawl URL says. scheme:[PATH], scheme://[user[:password]@]host[:port][,host[:port]...][/path], then
- * ?key=value&key=value; %XX decodes everywhere but in the scheme. passfile= is read here, so that engines see a password. */
+ * ?key=value&key=value; %XX decodes everywhere but in the scheme. passfile= is read here, so that engines see a password;
+ * passenv= is kept for those who are shown the URL, and the password must be there already (cli/secret.c). */
 #ifndef PAWL_URL_H
 #define PAWL_URL_H
 
@@ -66,6 +67,8 @@ extern const struct pawl_finding url_insecure;
 
 /* A server as people write it: host:port, [host]:port for an address with colons. NULL: no memory; to be freed. */
 char *url_where(const char *host, uint16_t port);
+/* A URL without hosts: scheme:/path, encoded, and query ("?..." or NULL). NULL: no memory; to be freed. */
+char *url_of_path(const char *scheme, const char *path, const char *query);
 /* Overwrites a secret and frees it; NULL is nothing. */
 void url_wipe(char *secret);
 

@@ -260,6 +260,9 @@ struct engine {
         const struct engine_host *host;
         size_t claim_size;     /* ops->claim_size, or what open set: a decorator has that of its inner engine */
         uint32_t capabilities; /* enum pawl_capability, set by open */
+        /* The URL that leads to the same store from any directory, if that is not the one that was opened; set by open,
+         * malloc'd, freed by whoever opened it. */
+        char *url;
 };
 
 /* What overdue says of a store from which nothing was heard since then: last, if that is why it is not connected. */

@@ -247,5 +247,6 @@ void engine_close(struct engine *engine)
         if (!engine)
                 return;
         engine->ops->close(engine);
+        free(engine->url);
         free(engine);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/duration.h"
@@ -287,9 +288,58 @@ TEST(a_password_file_has_its_limits)
         check_refused(with_passfile("", 0, 0600), PAWL_INVALID, "is empty");
         check_refused(with_passfile("\n", 1, 0600), PAWL_INVALID, "is empty");
         check_refused(with_passfile("a\0b", 3, 0600), PAWL_INVALID, "NUL");
-        check_refused(with_passfile("x", 1, 0640), PAWL_DENIED, "chmod 600");
-        check_refused(with_passfile("x", 1, 0604), PAWL_DENIED, "chmod 600");
-        check_refused(with_passfile("x", 1, 0620), PAWL_DENIED, "chmod 600");
+}
+
+/* In front of the C library's: is it mounted read-only? */
+static bool mounted_read_only;
+
+int fstatvfs(int fd, struct statvfs *info)
+{
+        (void)fd;
+        *info = (struct statvfs){.f_flag = mounted_read_only ? ST_RDONLY : 0};
+        return 0;
+}
+
+TEST(a_password_file_that_others_may_change_or_everybody_may_read_is_refused)
+{
+        static const mode_t refused[] = {0620, 0602, 0604, 0644, 0444, 0666};
+        static const mode_t accepted[] = {0600, 0400, 0440, 0640};
+
+        mounted_read_only = false;
+        for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+                check_refused(with_passfile("x", 1, refused[i]), PAWL_DENIED, "chmod 600");
+        for (size_t i = 0; i < sizeof(accepted) / sizeof(*accepted); i++)
+                url_free(parse(with_passfile("x", 1, accepted[i])));
+}
+
+TEST(a_secret_that_a_container_is_given_is_accepted)
+{
+        const char *text;
+
+        mounted_read_only = true;
+        check_refused(with_passfile("x", 1, 0664), PAWL_DENIED, "others can write");
+        if (geteuid() != 0) {
+                check_refused(with_passfile("x", 1, 0444), PAWL_DENIED, "everybody can read");
+                SKIP("only root can make a file of root's");
+        }
+        url_free(parse(with_passfile("x", 1, 0444)));
+        url_free(parse(with_passfile("x", 1, 0644)));
+        text = with_passfile("x", 1, 0444);
+        REQUIRE(chown(file_path, 1, 1) == 0);
+        check_refused(text, PAWL_DENIED, "everybody can read");
+}
+
+TEST(a_password_in_a_variable_is_the_commands_to_read)
+{
+        struct url *url = parse("redis://u:secret@h?passenv=P&a=1");
+
+        CHECK_STR(url->password, "secret");
+        CHECK_STR(url->shown, "redis://u@h?passenv=P&a=1");
+        CHECK_UINT(url->option_count, 1);
+        url_free(url);
+        check_refused("redis://u@h?passenv=PATH", PAWL_INVALID, "does not read the environment");
+        check_refused("redis://u:p@h?passenv=A&passenv=B", PAWL_INVALID, "passenv twice");
+        check_refused("redis://u:p@h?passenv=A&passfile=/x", PAWL_INVALID, "choose one");
 }
 
 TEST(a_password_file_is_a_file)

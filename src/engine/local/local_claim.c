@@ -1,6 +1,7 @@
 /* local_claim.c - what the core asks for: acquire, cancel, renew, release, and their instant twins. Everything happens
  * under the lock word of the name's bucket; events are told when it has been given back. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -836,6 +837,16 @@ static int open_path(struct local *local, const struct url *url, struct pawl_why
         return code == PAWL_OK ? file_open(local, path, why) : code;
 }
 
+/* A child may stand in another directory, and be another user. Without memory it is shown as it was given. */
+static void show_path(struct local *local, const struct url *url)
+{
+        char *path = realpath(local->path, NULL);
+
+        if (path && strcmp(path, url->path) != 0)
+                local->engine.url = url_of_path("local", path, strchr(url->shown, '?'));
+        free(path);
+}
+
 static int open_engine(struct engine *engine, const struct url *url, struct pawl_why *why)
 {
         static const char *const known[] = {"ttl", NULL};
@@ -855,6 +866,8 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
                 code = process_watch_fork(local, why); /* before there is a lifeline that a child could inherit */
         if (code == PAWL_OK)
                 code = open_path(local, url, why);
+        if (code == PAWL_OK)
+                show_path(local, url);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_CAN_HISTORY | PAWL_CAN_AGE |
                                PAWL_CAN_KEEP | PAWL_SEES_DEATH | (local->on_tmpfs ? 0 : PAWL_TOKEN_DURABLE);

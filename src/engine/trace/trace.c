@@ -520,6 +520,8 @@ static void take_after(struct trace *trace)
         trace->ops.leases = inner->ops->leases ? &trace_leases : NULL;
         trace->ops.values = inner->ops->values ? &trace_values : NULL;
         trace->engine.ops = &trace->ops;
+        if (inner->url && asprintf(&trace->engine.url, "trace+%s", inner->url) < 0)
+                trace->engine.url = NULL; /* it is shown as it was given */
         trace->note_at = (inner->claim_size + align - 1) / align * align;
         trace->engine.claim_size = trace->note_at + sizeof(struct note);
         trace->engine.capabilities = inner->capabilities;
@@ -547,6 +549,7 @@ static void trace_close(struct engine *engine)
         if (trace->inner) {
                 trace->inner->ops->close(trace->inner);
                 say(trace, "close", trace->inner_url->scheme, "done");
+                free(trace->inner->url);
                 free(trace->inner);
         }
         while (!list_empty(&trace->inquiries))

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../base/secret.h"
 #include "../../base/base64.h"
 #include "../../base/name.h"
 
@@ -112,19 +112,6 @@ static bool is_bearer(const char *token)
         return size > 0 && token[size + strspn(token + size, "=")] == '\0';
 }
 
-static int check_tokenfile(int fd, const char *path, struct pawl_why *why)
-{
-        struct stat info;
-
-        if (fstat(fd, &info) != 0)
-                return why_system(why, errno, "cannot look at the token file %s", path);
-        if (!S_ISREG(info.st_mode))
-                return why_set(why, PAWL_INVALID, "the token file %s is not a regular file", path);
-        if (info.st_mode & (S_IRWXG | S_IRWXO))
-                return why_set(why, PAWL_DENIED, "the token file %s is open to others: chmod 600 it", path);
-        return PAWL_OK;
-}
-
 /* secret holds SECRET_MAX + 1. */
 static int read_token(int fd, const char *path, char *secret, struct pawl_why *why)
 {
@@ -153,7 +140,7 @@ static int take_token(struct origin *origin, const char *path, struct pawl_why *
         if (fd < 0)
                 return why_system(why, errno, "cannot open the token file %s", path);
         origin->secret = calloc(1, SECRET_MAX + 1);
-        code = origin->secret ? check_tokenfile(fd, path, why)
+        code = origin->secret ? secret_check(fd, "token file", path, why)
                               : why_set(why, PAWL_NO_MEMORY, "no memory for the guard");
         if (code == PAWL_OK)
                 code = read_token(fd, path, origin->secret, why);

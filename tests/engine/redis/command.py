@@ -214,6 +214,26 @@ def no_error_says_a_password():
 
 
 @test
+def a_password_may_come_from_a_variable_and_children_are_shown_its_name_only():
+    server = Server("--requirepass", "s/e@c:r e%t", plain=False)
+    url = "redis://127.0.0.1:%d?passenv=SECRET" % server.port
+    child = 'echo "$PAWL_URL"; "$0" run -n inner true'
+    done = pawl("run", "-e", url, "x", "sh", "-c", child, PAWL, SECRET="s/e@c:r e%t")
+    equal((done.code, done.output.strip()), (0, url), done.errors)
+    equal(pawl("run", "-n", "-e", url.replace("//", "//default@"), "x", "true", SECRET="s/e@c:r e%t").code, 0)
+    put = pawl("put", "--store", url, "r", 1, data="x", SECRET="s/e@c:r e%t")
+    equal(put.code, 0, put.errors)
+    for secret in ("", "wrong"):
+        done = pawl("run", "-n", "-e", url, "x", "true", SECRET=secret)
+        equal(done.code, 125)
+        require("wrong" not in done.errors, done.errors)
+    both = pawl("run", "-n", "-e", url.replace("//", "//u:p@"), "x", "true", SECRET="x")
+    equal(both.code, 125)
+    matches(both.errors, "both a password and passenv=")
+    matches(Peer(url).opened.text, "does not read the environment")
+
+
+@test
 def url_options_that_are_wrong_are_named():
     for option, word in (("nonsense=1", "nonsense"), ("timeout=soon", "timeout"), ("timeout=-1s", "timeout"),
                          ("insecure=1", "insecure|tls"), ("ca=/etc/passwd", "ca|tls"), ("ttl=1ms", "ttl")):
