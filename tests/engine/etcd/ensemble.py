@@ -3,9 +3,9 @@
 from hurt import *
 
 
-def stopped_across_a_keep_alive(store, holders, betweens, ttl):
-    """The leader stands still from one keep-alive of theirs until after the next one was sent, and is replaced meanwhile.
-    What it answers when it goes on is the last that they hear."""
+def stopped_across_a_keep_alive(store, betweens, ttl):
+    """The leader stands still from one keep-alive of the holders until after the next one was sent, and is replaced
+    meanwhile. What it answers when it goes on is the last that they hear."""
     leader = betweens[0].server
     leader.stop()
     time.sleep(ttl / 4000 + 0.8)
@@ -29,14 +29,13 @@ def a_leader_that_hung_and_was_replaced_extends_no_lease(store):
     for number, waiter in enumerate(waiters):
         waiter.request("a%d" % number, ttl=LONG)
         eventually(lambda: len(store.line("a%d" % number)) == 2)
-    stopped_across_a_keep_alive(store, holders, betweens, ttl)
-    lost, waiting = [False] * len(several), set(several)
+    stopped_across_a_keep_alive(store, betweens, ttl)
+    waiting = set(several)
     while waiting:
         for number in sorted(waiting):
             if waiters[number].heard():
-                require(lost[number], "two hold a%d" % number)
+                equal(holders[number].check(), LOST, "two hold a%d" % number)
                 waiting.remove(number)
-            lost[number] = holders[number].check() == LOST
         time.sleep(0.01)
     for waiter, token in zip(waiters, tokens):
         got = waiter.hear()
