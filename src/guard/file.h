@@ -75,7 +75,8 @@ int place_lock_to_read(struct place *place, uint32_t wait_ms);
 void place_leave(struct place *place);
 
 int place_sync_directory(const struct place *place);
-/* Writes the file that will replace target. */
+/* Writes the file that will replace target. A new one has this mode; one that is not for all is for the group of a directory
+ * that the group may write. */
 int place_prepare(const struct place *place, const char *next, const char *target, mode_t mode, const void *bytes,
                   size_t size);
 /* Puts it in target's place, on the disk. */

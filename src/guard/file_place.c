@@ -116,6 +116,19 @@ static int keep_access(int fd, const struct stat *old)
         return fchmod(fd, old->st_mode & (S_IRWXU | S_IRWXG | S_IRWXO)) == 0 ? 0 : errno;
 }
 
+/* Marks and the lock are their owner's alone; in a directory that its group may write, the group's too: its members could
+ * replace them anyway, and are to use the guard. Whatever the umask, and as well as we may: the next one to come says what is
+ * missing. */
+static void share_with_group(int directory, int fd)
+{
+        struct stat around;
+
+        if (fstat(directory, &around) != 0 || (around.st_mode & S_IWGRP) == 0)
+                return;
+        if (fchown(fd, (uid_t)-1, around.st_gid) == 0)
+                (void)!fchmod(fd, S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP);
+}
+
 int place_prepare(const struct place *place, const char *next, const char *target, mode_t mode, const void *bytes,
                   size_t size)
 {
@@ -132,6 +145,8 @@ int place_prepare(const struct place *place, const char *next, const char *targe
                 return place_cannot(place->visit, errno, "create", next);
         if (exists)
                 error = keep_access(fd, &old);
+        else if ((mode & S_IROTH) == 0)
+                share_with_group(place->directory, fd);
         if (error == 0)
                 error = write_all(fd, bytes, size);
         close(fd);
@@ -166,11 +181,19 @@ static struct flock range_of(const char *name, short type)
         return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)hash, .l_len = 1};
 }
 
+static int64_t now_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 /* The kernel's own wait has no end, and whoever has the lock may be stopped for long: so by trying. */
 static int lock_range(int fd, const char *name, short type, uint32_t wait_ms)
 {
         struct flock range = range_of(name, type);
-        int64_t left = (int64_t)wait_ms * 1000000;
+        int64_t until = now_ns() + (int64_t)wait_ms * 1000000;
         int64_t pause = 50000;
 
         while (fcntl(fd, F_OFD_SETLK, &range) != 0) {
@@ -178,10 +201,9 @@ static int lock_range(int fd, const char *name, short type, uint32_t wait_ms)
 
                 if (errno != EAGAIN && errno != EACCES && errno != EINTR)
                         return errno;
-                if (left <= 0)
+                if (now_ns() >= until)
                         return ETIMEDOUT;
                 nanosleep(&time, NULL);
-                left -= pause;
                 pause = pause < 5000000 ? pause * 3 / 2 : pause;
         }
         return 0;
@@ -201,11 +223,25 @@ static int lock(struct place *place, short type, uint32_t wait_ms)
         return place_cannot(place->visit, error, "lock", LOCK_FILE);
 }
 
-int place_lock(struct place *place, uint32_t wait_ms)
+/* First without O_CREAT, which fs.protected_regular forbids for another user's file in some directories. */
+static int open_lock(const struct place *place)
 {
         struct stat info = {0};
+        int fd = place_open_regular(place->directory, LOCK_FILE, O_RDWR, &info);
 
-        place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT, &info);
+        if (fd >= 0 || errno != ENOENT)
+                return fd;
+        fd = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT | O_EXCL, &info);
+        if (fd < 0 && errno == EEXIST)
+                return place_open_regular(place->directory, LOCK_FILE, O_RDWR, &info);
+        if (fd >= 0)
+                share_with_group(place->directory, fd);
+        return fd;
+}
+
+int place_lock(struct place *place, uint32_t wait_ms)
+{
+        place->lock = open_lock(place);
         if (place->lock < 0)
                 return place_cannot(place->visit, errno, "open", LOCK_FILE);
         return lock(place, F_WRLCK, wait_ms);
@@ -216,7 +252,7 @@ int place_lock_to_read(struct place *place, uint32_t wait_ms)
         struct stat info = {0};
         int error;
 
-        place->lock = place_open_regular(place->directory, LOCK_FILE, O_RDWR | O_CREAT, &info);
+        place->lock = open_lock(place);
         if (place->lock >= 0)
                 return lock(place, F_WRLCK, wait_ms); /* not shared: readers that come and go would keep writers out */
         error = errno;

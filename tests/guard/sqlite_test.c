@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store.h"
@@ -481,6 +482,52 @@ TEST(a_locked_database_is_waited_for_and_then_told)
         CHECK_HAS(why.text, "has been locked by another for 100 ms");
         pawl_guard_close(open_guard(60000)); /* which does not wait */
         CHECK_INT(pawl_guard_list(guard, NULL, ignore, NULL, &why), PAWL_TIMEOUT);
+        REQUIRE(say(stranger, "ROLLBACK") == SQLITE_OK);
+        check_get(guard, "r", 1, "x", 1);
+        sqlite3_close(stranger);
+        pawl_guard_close(guard);
+}
+
+static double seconds(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* How long it took. */
+static void *admit_in_vain(void *arg)
+{
+        static _Thread_local double took;
+        double began = seconds();
+
+        CHECK_INT(pawl_guard_admit(arg, "r", 2, NULL), PAWL_TIMEOUT);
+        took = seconds() - began;
+        return memcpy(malloc(sizeof(took)), &took, sizeof(took));
+}
+
+/* One after the other they would wait eight times as long. */
+TEST_WITHIN(120, threads_that_wait_for_a_locked_database_wait_no_longer_than_one)
+{
+        enum { THREADS = 8 };
+        pawl_guard *guard = open_guard(400);
+        pthread_t threads[THREADS];
+        sqlite3 *stranger;
+        double *alone, *took;
+
+        CHECK_INT(put(guard, "r", 1, "x"), PAWL_OK);
+        stranger = open_stranger();
+        REQUIRE(say(stranger, "BEGIN EXCLUSIVE") == SQLITE_OK);
+        alone = admit_in_vain(guard);
+        for (int i = 0; i < THREADS; i++)
+                REQUIRE(pthread_create(&threads[i], NULL, admit_in_vain, guard) == 0);
+        for (int i = 0; i < THREADS; i++) {
+                pthread_join(threads[i], (void **)&took);
+                CHECK(*took < 3 * *alone);
+                free(took);
+        }
+        free(alone);
         REQUIRE(say(stranger, "ROLLBACK") == SQLITE_OK);
         check_get(guard, "r", 1, "x", 1);
         sqlite3_close(stranger);

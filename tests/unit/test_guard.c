@@ -545,6 +545,24 @@ TEST(a_file_keeps_its_permissions_and_marks_are_private)
         pawl_guard_close(guard);
 }
 
+/* Its members could replace the files anyway: they are to use the guard, whatever the umask. */
+TEST(in_a_directory_of_a_group_marks_and_lock_are_the_groups)
+{
+        pawl_guard *guard = open_guard(file_url());
+
+        umask(077);
+        REQUIRE(chmod(path_of("."), 02770) == 0);
+        CHECK_INT(put(guard, "r", 1, "x"), PAWL_OK);
+        check_mode("r", 0600);
+        check_mode(".r.pawl", 0660);
+        check_mode(".pawl.lock", 0660);
+        CHECK_INT(admit(guard, "r", 2), PAWL_OK);
+        check_mode(".r.pawl", 0660);
+        CHECK_INT(pawl_guard_prune(guard, 1, &why, NULL), PAWL_OK);
+        check_mode(".pawl.floor", 0660);
+        pawl_guard_close(guard);
+}
+
 TEST(whoever_stops_inside_a_resource_delays_others_for_a_bounded_time)
 {
         struct flock everything = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -37,7 +37,8 @@ struct redis_guard {
         char *cli_options; /* of TLS, for the commands that examine tells; NULL: none */
         int64_t database;
         int64_t timeout; /* of silence */
-        int64_t wait;    /* of one call */
+        int64_t wait;    /* of one call, the wait for its turn included */
+        int64_t until;   /* when the command that is being sent, or is sent next, is given up; of who is busy */
 
         /* Calls take turns: whoever set busy owns all that follows. */
         pthread_mutex_t mutex;

@@ -328,10 +328,8 @@ static size_t size_of(const struct words *words)
 
 int line_ask(struct redis_guard *guard, struct words *words, struct answer *answer, struct pawl_why *why)
 {
-        struct request request = {.words = words,
-                                  .answer = answer,
-                                  .until = loop_now(&guard->loop) + guard->wait,
-                                  .connections = guard->net.connections};
+        struct request request = {
+                .words = words, .answer = answer, .until = guard->until, .connections = guard->net.connections};
         struct pawl_why own;
         int code;
 
@@ -342,6 +340,7 @@ int line_ask(struct redis_guard *guard, struct words *words, struct answer *answ
         if (words->changes)
                 snprintf(guard->line_word + 17, 17, "%016" PRIx64, ++guard->requests);
         code = ask_until(guard, &request, &own);
+        guard->until = loop_now(&guard->loop) + guard->wait; /* the next page of a list has its own time */
         if (code == PAWL_OK)
                 return code;
         drop_reply(answer);

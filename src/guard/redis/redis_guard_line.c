@@ -268,6 +268,17 @@ int line_come_up(struct redis_guard *guard, int64_t until, struct pawl_why *why)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
+/* ns until then; 0 if it is past. */
+static int64_t time_left(const struct timespec *until)
+{
+        struct timespec now;
+        int64_t left;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = (until->tv_sec - now.tv_sec) * SECOND + until->tv_nsec - now.tv_nsec;
+        return left > 0 ? left : 0;
+}
+
 int line_enter(struct redis_guard *guard, struct pawl_why *why)
 {
         struct timespec until;
@@ -291,6 +302,7 @@ int line_enter(struct redis_guard *guard, struct pawl_why *why)
         if (error != 0)
                 return why_set(why, PAWL_TIMEOUT, "%s: other threads' calls of this guard took more than %lld ms",
                                guard->where, (long long)(guard->wait / MS));
+        guard->until = loop_now(&guard->loop) + time_left(&until);
         return PAWL_OK;
 }
 

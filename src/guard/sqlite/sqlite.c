@@ -21,12 +21,13 @@ enum {
 
 static int lock(struct sqlite *sqlite, struct pawl_why *why)
 {
-        int code;
+        int code = sqlite_take_turn(sqlite, why);
 
-        pthread_mutex_lock(&sqlite->mutex);
+        if (code != PAWL_OK)
+                return code;
         code = sqlite_set_up(sqlite, why);
         if (code != PAWL_OK)
-                pthread_mutex_unlock(&sqlite->mutex);
+                sqlite_leave_turn(sqlite);
         return code;
 }
 
@@ -80,11 +81,11 @@ static int look(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark
 static int leave(struct sqlite *sqlite, int code, struct pawl_why *why)
 {
         code = sqlite_end(sqlite, code, why);
-        pthread_mutex_unlock(&sqlite->mutex);
+        sqlite_leave_turn(sqlite);
         return code;
 }
 
-/* Begins a transaction, and looks. With PAWL_OK the mutex is held. */
+/* Begins a transaction, and looks. With PAWL_OK the turn is ours. */
 static int begin(struct sqlite *sqlite, const struct visit *visit, uint64_t *mark, uint64_t *floor)
 {
         int code = lock(sqlite, visit->why);
@@ -93,7 +94,7 @@ static int begin(struct sqlite *sqlite, const struct visit *visit, uint64_t *mar
                 return code;
         code = sqlite_begin(sqlite, visit->why);
         if (code != PAWL_OK) {
-                pthread_mutex_unlock(&sqlite->mutex);
+                sqlite_leave_turn(sqlite);
                 return code;
         }
         code = look(sqlite, visit, mark, floor);
@@ -296,7 +297,7 @@ static int sqlite_look(pawl_guard *guard, const struct visit *visit, struct pawl
         code = sqlite_look_for_tables(sqlite, &found, NULL, visit->why); /* none are made to be looked at */
         if (code == PAWL_OK)
                 code = found ? read_version(sqlite, visit, data) : guard_no_data(visit);
-        pthread_mutex_unlock(&sqlite->mutex);
+        sqlite_leave_turn(sqlite);
         return code;
 }
 
@@ -419,7 +420,7 @@ static int next_page(struct sqlite *sqlite, struct page *page, struct pawl_why *
         code = sqlite_look_for_tables(sqlite, &found, NULL, why); /* none are made to be listed */
         if (code == PAWL_OK && found)
                 code = read_page(sqlite, page, why);
-        pthread_mutex_unlock(&sqlite->mutex);
+        sqlite_leave_turn(sqlite);
         return code;
 }
 
@@ -551,9 +552,9 @@ static int sqlite_open(pawl_guard *guard, const struct url *url, const struct pa
         code = resolve(sqlite, url->path, options->why);
         if (code != PAWL_OK)
                 return code;
-        if (pthread_mutex_init(&sqlite->mutex, NULL) != 0)
-                return why_set(options->why, PAWL_NO_MEMORY, "no memory for the guard");
-        sqlite->mutex_made = true;
+        code = sqlite_make_turns(sqlite, options->why);
+        if (code != PAWL_OK)
+                return code;
         sqlite->wait_ms = options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS;
         return sqlite_connect(sqlite, options->why); /* which waits for nobody */
 }
@@ -562,11 +563,12 @@ static void sqlite_close(pawl_guard *guard)
 {
         struct sqlite *sqlite = sqlite_of(guard);
 
-        /* A child of fork leaves its parent's connection alone: closing it would clear away the parent's journal. */
-        if (guard->pid == getpid())
+        /* A child of fork leaves its parent's connection alone: closing it would clear away the parent's journal. Nor does it
+         * end the condition, for which threads of the parent may have waited: that would wait for them. */
+        if (guard->pid == getpid()) {
                 sqlite_disconnect(sqlite);
-        if (sqlite->mutex_made)
-                pthread_mutex_destroy(&sqlite->mutex);
+                sqlite_end_turns(sqlite);
+        }
         free(sqlite->path);
 }
 

@@ -35,11 +35,14 @@ enum query {
 /* One connection, used by one thread at a time. */
 struct sqlite {
         pawl_guard guard;
-        pthread_mutex_t mutex;
+        pthread_mutex_t mutex; /* of busy alone */
+        pthread_cond_t left;
         bool mutex_made;
-        bool create; /* a database that is not there */
-        bool set_up; /* the connection does as we want */
-        bool ready;  /* our tables have been seen */
+        bool busy;        /* a thread has the connection, and all below */
+        int64_t deadline; /* of its call, ns: for its turn and for every lock of the database together */
+        bool create;      /* a database that is not there */
+        bool set_up;      /* the connection does as we want */
+        bool ready;       /* our tables have been seen */
         uint32_t wait_ms;
         char *path; /* without symbolic links before its last name */
         sqlite3 *db;
@@ -51,7 +54,17 @@ static inline struct sqlite *sqlite_of(pawl_guard *guard)
         return (struct sqlite *)guard;
 }
 
-/* ---- sqlite_base.c: the connection; with the mutex held ------------------------------------------------------------ */
+/* ---- sqlite_turn.c: threads take turns ------------------------------------------------------------------------------ */
+
+int sqlite_make_turns(struct sqlite *sqlite, struct pawl_why *why);
+void sqlite_end_turns(struct sqlite *sqlite);
+/* Our turn, or PAWL_TIMEOUT. */
+int sqlite_take_turn(struct sqlite *sqlite, struct pawl_why *why);
+void sqlite_leave_turn(struct sqlite *sqlite);
+/* For sqlite3_busy_handler: waits a little, until the deadline of the call. arg is the guard. */
+int sqlite_wait_for_lock(void *arg, int count);
+
+/* ---- sqlite_base.c: the connection; for who has the turn ------------------------------------------------------------ */
 
 /* Opens the file, and reads nothing of it. */
 int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why);

@@ -169,7 +169,6 @@ static int check_file(const struct sqlite *sqlite, struct pawl_why *why)
 
 int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why)
 {
-        int wait = sqlite->wait_ms < INT_MAX ? (int)sqlite->wait_ms : INT_MAX;
         int code = check_file(sqlite, why);
 
         if (code != PAWL_OK)
@@ -182,7 +181,7 @@ int sqlite_connect(struct sqlite *sqlite, struct pawl_why *why)
                 return code;
         }
         sqlite3_extended_result_codes(sqlite->db, 1);
-        sqlite3_busy_timeout(sqlite->db, wait);
+        sqlite3_busy_handler(sqlite->db, sqlite_wait_for_lock, sqlite);
         /* A schema from elsewhere may not call functions of ours, nor write past the tables. */
         sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
         sqlite3_db_config(sqlite->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

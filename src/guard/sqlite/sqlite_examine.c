@@ -206,15 +206,17 @@ int sqlite_examine(pawl_guard *guard, pawl_finding_fn *fn, void *arg, struct paw
         struct examination examination = {.sqlite = sqlite, .fn = fn, .arg = arg};
         char directory[PATH_MAX];
         char what[128];
+        int code;
 
-        (void)why;
-        pthread_mutex_lock(&sqlite->mutex);
+        code = sqlite_take_turn(sqlite, why);
+        if (code != PAWL_OK)
+                return code;
         name_directory(sqlite, directory, sizeof(directory));
         snprintf(what, sizeof(what), "it is read by SQLite %s", sqlite3_libversion());
         tell(&examination, PAWL_FINE, what, "");
         examine_storage(&examination, directory);
         examine_sharing(&examination, directory);
         examine_contents(&examination);
-        pthread_mutex_unlock(&sqlite->mutex);
+        sqlite_leave_turn(sqlite);
         return PAWL_OK;
 }
