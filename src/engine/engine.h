@@ -145,6 +145,8 @@ struct vote {
         enum vote_kind kind;
         const struct claim *claim; /* name, uid, ttl, delay, note, detached; the caller keeps it until it is answered */
         uint64_t number;
+        uint64_t ticket; /* grant: to be queued with if the lock is not free, the least first; 0: not to be */
+        bool queued;     /* grant: this client may be in the queue already. release: the second in it is told, too */
         void (*answered)(struct vote *); /* exactly once, in a later turn */
         /* The answer. PAWL_OK. PAWL_BUSY: another has the lock (grant). PAWL_LOST: another has it, or T is too low.
          * PAWL_NOT_FOUND: nobody has it. PAWL_IN_DOUBT: the member cannot be trusted, member->why says why. Anything
@@ -152,6 +154,7 @@ struct vote {
         int code;
         uint64_t granted;     /* the number it has there (grant) */
         uint64_t holder;      /* who has it (busy): the same for the same attempt; 0: not one of us */
+        uint32_t before;      /* so many are before us in the queue (busy) */
         int64_t left;         /* of the other's lease and lock-delay (busy), or of ours (adopt); ns */
         int64_t delay;        /* the lock-delay of ours (adopt); ns */
         uint64_t incarnation; /* of the member, when it was asked */
@@ -181,7 +184,9 @@ struct member {
         int64_t untrusted;    /* for how long it is known not to be trusted, ns */
         struct pawl_why why;  /* if it is not reachable or not trusted */
         void (*changed)(struct member *); /* told in a turn of the loop, whenever any of the above was told */
-        void (*freed)(struct member *, const char *name, size_t length);   /* one that is listened for was given back */
+        /* A lock that this client is queued for was given back, and is kept for us for a moment; or, if not first, for
+         * the one before us. */
+        void (*turn)(struct member *, const char *name, size_t length, bool first);
         void (*news)(struct member *, const uint64_t uid[2], bool broken); /* broken, or else asked to let go */
 };
 /* Optional: a store that can be one member of a quorum. */
@@ -192,10 +197,10 @@ struct engine_member {
         int (*vote)(struct engine *, struct vote *); /* PAWL_OK, or it was not asked and will not be answered */
         /* VOTE_RENEW for many. Those that could not be asked are answered before it returns. */
         void (*renew)(struct engine *, struct vote *const *, size_t n);
-        /* Tells freed for this name, or no longer. */
-        void (*listen)(struct engine *, const char *name, size_t length, bool on);
-        /* Tells it to all who listen: freed by force. */
-        void (*call)(struct engine *, const char *name);
+        /* Leaves the queue that grants with a ticket entered. */
+        void (*leave)(struct engine *, const char *name, size_t length);
+        /* The lock was freed by force: the next one gets its turn. */
+        void (*call)(struct engine *, const char *name, size_t length);
         /* Lets others see that the claim waits, or no longer. */
         void (*announce)(struct engine *, const struct claim *, bool on);
         /* Those who were announced for inquiry->name, by all clients. */
@@ -237,8 +242,8 @@ struct engine_ops {
         void (*cancel)(struct engine *, struct claim *);
         /* The caller's time is up and the claim is undecided; cancel follows. Returns PAWL_TIMEOUT if the store has
          * answered for this claim and is still connected: another holder is in the way. Otherwise what keeps it from
-         * answering, PAWL_UNREACHABLE if nothing else is known, with a message in why. NULL, for a store in memory: always
-         * PAWL_TIMEOUT. */
+         * answering, PAWL_UNREACHABLE if nothing else is known, with a message in why. NULL, for a store in memory:
+         * always PAWL_TIMEOUT. */
         int (*overdue)(struct engine *, const struct claim *, struct pawl_why *why);
         /* Compare-and-extend, all in one batch if the store can; renewed for each of them. Never re-creates. */
         void (*renew)(struct engine *, struct claim *const *, size_t n);

@@ -246,7 +246,6 @@ struct redis {
         struct pawl_why refusal;     /* the last one that parked a claim for a while */
         struct timer retry;          /* ask again what the server could not do at the moment */
         struct redis_member *member; /* redis_member.c; NULL: not one of a quorum */
-        void (*member_news)(struct redis *redis, const redisReply *reply); /* of other channels than our own */
 };
 
 static inline struct redis *redis_of(struct engine *engine)

@@ -13,7 +13,7 @@
 enum { MARKER_TAG = 73, MARKER_LENGTH = 89 };  /* "RUN FLOOR LONGEST FLAG TAG" has fixed places */
 #define NUMBER_LEAST INT64_C(1000000000000000) /* the scripts want 16 digits: us since 1970 have them from 2001 on */
 
-/* A name that is listened for, or a claim that is announced: a channel that is subscribed to. */
+/* A claim that is announced: a channel that is subscribed to. */
 struct channel {
         struct list listed;
         uint64_t uid[2]; /* of the claim */
@@ -26,7 +26,6 @@ struct redis_member {
         struct member *member;
         struct ask config, look, mark, enrol;
         struct timer retry;    /* look again: it could not tell */
-        struct list listens;   /* struct channel */
         struct list announced; /* struct channel */
         struct list batches;   /* renewals under way */
         struct list questions;
@@ -45,7 +44,8 @@ struct redis_member {
         char flag;         /* the flag in it */
         char *key;         /* pawl:member:P */
         char *roster_key;  /* pawl:roster:P */
-        char *free_prefix; /* pawl:free:P */
+        char *turn_prefix; /* pawl:turn:P */
+        char *news_prefix; /* pawl:news:P */
         char *wait_prefix; /* pawl:wait:P */
 };
 
@@ -281,6 +281,15 @@ static void write_lock_and_marker(struct wire *wire, const struct vote *vote)
         write_text(wire, redis->member->key);
 }
 
+static void write_lock_marker_and_queue(struct wire *wire, const char *name, size_t length)
+{
+        const struct redis *redis = wire->redis;
+
+        write_key(wire, redis->prefix, name, length);
+        write_text(wire, redis->member->key);
+        write_key(wire, redis->member->turn_prefix, name, length);
+}
+
 static void write_uid(struct wire *wire, const uint64_t uid[2])
 {
         char text[33];
@@ -337,14 +346,20 @@ static int write_grant(struct ask *ask, struct wire *wire)
         const struct redis_member *own = wire->redis->member;
         int64_t length = (vote->claim->ttl + vote->claim->delay) / MS;
 
-        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 2, 8);
-        write_lock_and_marker(wire, vote);
+        write_script(wire, ask, SCRIPT_MEMBER_GRANT, 3, 12);
+        write_lock_marker_and_queue(wire, vote->claim->name, vote->claim->name_length);
         write_bytes(wire, own->run, 40);
         write_vote_record(wire, vote);
         write_number(wire, length);
         write_number(wire, number);
         write_number(wire, number / 1000);
         write_rest(wire, length > own->known ? length : own->known, own->flag, vote->tag);
+        write_bytes(wire, wire->redis->client, 16);
+        if (vote->ticket)
+                write_number(wire, (int64_t)vote->ticket);
+        else
+                write_text(wire, "");
+        write_text(wire, vote->queued ? "q" : "");
         return write_end(wire);
 }
 
@@ -364,14 +379,14 @@ static int write_release(struct ask *ask, struct wire *wire)
 {
         const struct vote *vote = vote_of(ask);
 
-        write_script(wire, ask, SCRIPT_MEMBER_RELEASE, 2, 5);
-        write_lock_and_marker(wire, vote);
+        write_script(wire, ask, SCRIPT_MEMBER_RELEASE, 3, 9);
+        write_lock_marker_and_queue(wire, vote->claim->name, vote->claim->name_length);
         write_uid(wire, vote->claim->uid);
         write_number(wire, (int64_t)vote->number);
-        if (vote->number)
-                write_key(wire, wire->redis->member->free_prefix, vote->claim->name, vote->claim->name_length);
-        else
-                write_text(wire, "");
+        write_text(wire, vote->number ? wire->redis->member->news_prefix : "");
+        write_bytes(wire, vote->claim->name, vote->claim->name_length);
+        write_bytes(wire, wire->redis->client, 16);
+        write_text(wire, vote->queued ? "n" : "");
         return write_end(wire);
 }
 
@@ -395,14 +410,15 @@ static int (*const writers[])(struct ask *, struct wire *) = {
 
 /* ---- their answers ----------------------------------------------------------------------------------------------- */
 
-/* { the other's uid and a blank, ms left }; what does not begin so is not one of us. */
+/* { the other's uid and a blank, ms left, how many are before us }; what does not begin so is not one of us. */
 static void read_busy(struct vote *vote, const redisReply *reply)
 {
-        const redisReply *who = reply->element[0], *left = reply->element[1];
+        const redisReply *who = reply->element[0], *left = reply->element[1], *before = reply->element[2];
         uint64_t uid[2];
 
         vote->code = PAWL_BUSY;
         vote->holder = 0;
+        vote->before = is_integer(before) && before->integer > 0 ? (uint32_t)before->integer : 0;
         if (who->type == REDIS_REPLY_STRING && who->len == 33 && who->str[32] == ' ' && uid_read(who->str, uid))
                 vote->holder = number_of(uid);
         vote->left = is_integer(left) && left->integer > 0 ? left->integer * MS : 3600 * SECOND; /* it has no end */
@@ -425,7 +441,7 @@ static void read_grant(struct redis_member *own, struct vote *vote, const redisR
 {
         if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && is_integer(reply->element[0])) {
                 read_changed(own, vote, reply);
-        } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+        } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3) {
                 read_busy(vote, reply);
         } else if (is_integer(reply) && reply->integer > 0) {
                 vote->code = PAWL_OK;
@@ -645,55 +661,16 @@ static void subscribe_all(struct redis *redis, struct list *list)
 
 void member_heard(struct redis *redis)
 {
-        subscribe_all(redis, &redis->member->listens);
         subscribe_all(redis, &redis->member->announced);
 }
 
-static struct channel *find_listen(struct redis_member *own, const char *name, size_t length)
+/* "turn CLIENT CLIENT NAME", "near ...", without the blank between the two: it may be our turn. */
+static void told_turn(struct member *member, const char *text)
 {
-        size_t before = strlen(own->free_prefix);
+        const char *name = text + 5 + 32;
 
-        for (struct list *at = own->listens.next; at != &own->listens; at = at->next) {
-                struct channel *channel = container_of(at, struct channel, listed);
-
-                if (channel->length == before + length && memcmp(channel->text + before, name, length) == 0)
-                        return channel;
-        }
-        return NULL;
-}
-
-/* Without memory it is not told, and the timed look has to do. */
-static void member_listen(struct engine *engine, const char *name, size_t length, bool on)
-{
-        struct redis *redis = redis_of(engine);
-        struct redis_member *own = redis->member;
-        struct channel *channel = find_listen(own, name, length);
-        size_t before = strlen(own->free_prefix);
-
-        if (!on && channel)
-                channel_end(redis, channel);
-        if (!on || channel)
-                return;
-        channel = channel_new(&own->listens, before + length);
-        if (!channel)
-                return;
-        memcpy(channel->text, own->free_prefix, before);
-        memcpy(channel->text + before, name, length);
-        channel->text[before + length] = '\0';
-        subscribe(redis, channel, true);
-}
-
-/* A message on a channel that is not our own. */
-static void on_message(struct redis *redis, const redisReply *reply)
-{
-        struct redis_member *own = redis->member;
-        const redisReply *channel = reply->element[1];
-        size_t before = strlen(own->free_prefix);
-
-        if (reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, "message") != 0)
-                return;
-        if (channel->len > before && memcmp(channel->str, own->free_prefix, before) == 0)
-                own->member->freed(own->member, channel->str + before, channel->len - before);
+        if (*name++ == ' ')
+                member->turn(member, name, strlen(name), text[0] == 't');
 }
 
 /* "broken UID", "asked UID": for one of the locks that are held through us. */
@@ -705,6 +682,8 @@ void member_told(struct redis *redis, const char *text, const uint64_t uid[2])
                 member->news(member, uid, true);
         else if (strncmp(text, "asked ", 6) == 0)
                 member->news(member, uid, false);
+        else if (strncmp(text, "turn ", 5) == 0 || strncmp(text, "near ", 5) == 0)
+                told_turn(member, text);
 }
 
 /* ---- those who wait: a channel that nobody writes to, for as long as they live ----------------------------------- */
@@ -882,9 +861,9 @@ static void member_waiters(struct engine *engine, struct inquiry *inquiry)
         }
 }
 
-/* ---- telling all who listen -------------------------------------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-static void call_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
+static void nobody_waits(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
 {
         struct wait_question *question = container_of(ask, struct wait_question, ask);
 
@@ -894,30 +873,53 @@ static void call_answered(struct ask *ask, const redisReply *reply, const struct
         free(question);
 }
 
-static int write_call(struct ask *ask, struct wire *wire)
-{
-        const struct wait_question *question = container_of(ask, struct wait_question, ask);
-
-        write_begin(wire, 3);
-        write_text(wire, "PUBLISH");
-        write_key(wire, question->own->free_prefix, question->name, strlen(question->name));
-        write_text(wire, "");
-        return write_end(wire);
-}
-
-static void member_call(struct engine *engine, const char *name)
+/* Something that nobody waits for: without memory the timers of those who wait have to do. */
+static void send_behind(struct engine *engine, int (*write)(struct ask *, struct wire *), const char *name,
+                        size_t length)
 {
         struct redis *redis = redis_of(engine);
-        struct wait_question *question = calloc(1, sizeof(*question));
+        struct wait_question *question = redis->commands.ready ? calloc(1, sizeof(*question)) : NULL;
 
         if (!question)
                 return;
         question->own = redis->member;
-        question->ask = (struct ask){.write = write_call, .answered = call_answered};
-        snprintf(question->name, sizeof(question->name), "%s", name);
+        question->ask = (struct ask){.write = write, .answered = nobody_waits};
+        snprintf(question->name, sizeof(question->name), "%.*s", (int)length, name);
         list_append(&redis->member->questions, &question->listed);
         if (wire_ask(&redis->commands, &question->ask) != PAWL_OK)
-                call_answered(&question->ask, NULL, NULL);
+                nobody_waits(&question->ask, NULL, NULL);
+}
+
+static int write_call(struct ask *ask, struct wire *wire)
+{
+        const struct wait_question *question = container_of(ask, struct wait_question, ask);
+
+        write_script(wire, ask, SCRIPT_MEMBER_TURN, 3, 5);
+        write_lock_marker_and_queue(wire, question->name, strlen(question->name));
+        write_text(wire, question->own->news_prefix);
+        write_text(wire, question->name);
+        return write_end(wire);
+}
+
+static void member_call(struct engine *engine, const char *name, size_t length)
+{
+        send_behind(engine, write_call, name, length);
+}
+
+static int write_leave(struct ask *ask, struct wire *wire)
+{
+        const struct wait_question *question = container_of(ask, struct wait_question, ask);
+
+        write_begin(wire, 3);
+        write_text(wire, "ZREM");
+        write_key(wire, question->own->turn_prefix, question->name, strlen(question->name));
+        write_bytes(wire, wire->redis->client, 16);
+        return write_end(wire);
+}
+
+static void member_leave(struct engine *engine, const char *name, size_t length)
+{
+        send_behind(engine, write_leave, name, length);
 }
 
 /* ---- marking ----------------------------------------------------------------------------------------------------- */
@@ -1040,18 +1042,17 @@ static int member_join(struct engine *engine, struct member *member)
         own->redis = redis;
         own->member = member;
         own->retry.fire = retry_look;
-        list_init(&own->listens);
         list_init(&own->announced);
         list_init(&own->batches);
         list_init(&own->questions);
         member->roster = "";
         if (join_texts(&own->key, "pawl:member:", redis->prefix) != PAWL_OK ||
             join_texts(&own->roster_key, "pawl:roster:", redis->prefix) != PAWL_OK ||
-            join_texts(&own->free_prefix, "pawl:free:", redis->prefix) != PAWL_OK ||
+            join_texts(&own->turn_prefix, "pawl:turn:", redis->prefix) != PAWL_OK ||
+            join_texts(&own->news_prefix, "pawl:news:", redis->prefix) != PAWL_OK ||
             join_texts(&own->wait_prefix, "pawl:wait:", redis->prefix) != PAWL_OK ||
             loop_set(engine->host->loop, &own->retry, NEVER) != 0)
                 return PAWL_NO_MEMORY;
-        redis->member_news = on_message;
         wire_want(&redis->commands);
         wire_want(&redis->news);
         return PAWL_OK;
@@ -1074,7 +1075,6 @@ void member_free(struct redis *redis)
         if (!own)
                 return;
         loop_unset(redis->engine.host->loop, &own->retry);
-        free_all(&own->listens, offsetof(struct channel, listed));
         free_all(&own->announced, offsetof(struct channel, listed));
         free_all(&own->batches, offsetof(struct batch, listed));
         free_all(&own->questions, offsetof(struct wait_question, listed));
@@ -1082,7 +1082,8 @@ void member_free(struct redis *redis)
         free(own->roster_key);
         free(own->roster);
         free(own->new_roster);
-        free(own->free_prefix);
+        free(own->turn_prefix);
+        free(own->news_prefix);
         free(own->wait_prefix);
         free(own);
 }
@@ -1092,7 +1093,7 @@ const struct engine_member redis_member = {
         .look = member_look,
         .vote = member_vote,
         .renew = member_renew,
-        .listen = member_listen,
+        .leave = member_leave,
         .call = member_call,
         .announce = member_announce,
         .waiters = member_waiters,

@@ -265,10 +265,9 @@ void news_told(struct wire *wire, const redisReply *reply)
                 wire_open_told(wire);
         if (reply->elements != 3 || reply->element[1]->type != REDIS_REPLY_STRING)
                 return;
-        if (!is_text(reply->element[1], redis->channel)) {
-                if (redis->member_news)
-                        redis->member_news(redis, reply);
-        } else if (is_text(reply->element[0], "subscribe")) {
+        if (!is_text(reply->element[1], redis->channel))
+                return;
+        if (is_text(reply->element[0], "subscribe")) {
                 wire_open_told(wire);
                 wire_be_ready(wire);
         } else if (is_text(reply->element[0], "message") && reply->element[2]->type == REDIS_REPLY_STRING) {

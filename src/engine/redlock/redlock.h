@@ -117,6 +117,8 @@ struct round {
         struct timer timer;
         enum vote_kind kind;
         uint64_t number;
+        uint64_t ticket; /* of a grant */
+        bool queued;
         int64_t started_at;
         int64_t until;                                      /* of a release: afterwards it is pointless */
         nodes_t sent;                                       /* asked at all */
@@ -174,6 +176,7 @@ struct part {
         int64_t asked_at; /* since when it is without an answer */
         int64_t sent_at;  /* of the attempt */
         int64_t left;     /* of who stands in the way */
+        uint32_t before;  /* so many are before us in the queue */
         uint64_t tag;     /* of the roster of the attempt */
         nodes_t exact;    /* nodes where it has the number that became the token */
         nodes_t on;       /* nodes that hold it, as far as is known */
@@ -184,6 +187,7 @@ struct part {
         uint8_t tries;
         bool cancelled;
         bool announced;
+        bool hasty;   /* the attempt was not to be queued: it is our turn */
         bool foreign; /* who stands in the way is not one of us */
         bool adopts;  /* takes up a lease */
 };
@@ -200,6 +204,8 @@ void claim_release(struct engine *engine, struct claim *claim);
 void claim_renew(struct engine *engine, struct claim *const *claims, size_t n);
 /* Goes for it: there is a majority, and its place is free to try. */
 void claim_try(struct part *part);
+/* A majority keeps the lock for this client, and the claim has an attempt under way that may be too early. */
+void claim_has_turn(struct part *part);
 void claim_refuse(struct part *part, int code, const char *why);
 /* The store says that it is not ours: forgotten. */
 void claim_gone(struct part *part, int reason);
@@ -228,12 +234,12 @@ struct place {
         struct part *holder; /* of this client */
         struct part *trying; /* the one that asks for it */
         struct list waiting; /* struct part, in their order */
-        struct timer timer;  /* try again; or, if nobody waits, stop listening */
+        struct timer timer;  /* try again */
         uint64_t hash;
         int64_t answered_at; /* when a majority last said anything of it; 0: never */
         uint32_t failures;   /* in a row, for the pause */
-        nodes_t freed;       /* nodes that told that it was given back */
-        bool listening;
+        nodes_t turns;       /* nodes that keep it for us, since we last asked */
+        bool queued;         /* this client is in the nodes' queues, or may be */
         size_t length;
         char name[PAWL_NAME_MAX + 1];
 };
@@ -248,7 +254,7 @@ void place_wait(struct part *part, enum outcome outcome);
 void place_next(struct place *place);
 /* Its claim is held: who did not want to wait is told so. */
 void place_taken(struct place *place, struct part *holder);
-void places_freed(struct member *member, const char *name, size_t length);
+void places_turn(struct member *member, const char *name, size_t length, bool first);
 /* The holder with this uid, or NULL. */
 struct part *places_find(struct redlock *redlock, const uint64_t uid[2]);
 /* Shows claims that wait to whoever looks, once they have waited a while. */
@@ -294,10 +300,12 @@ struct redlock {
         uint64_t tag;         /* of it */
         bool founding;        /* an operator makes a new set of servers */
         bool founding_waits;  /* until the leases of the former one are over */
+        char prefix_start[6]; /* the first bytes of keys of locks */
         bool init_manual;
         bool even;
         bool tls;
         uint32_t told; /* how many can vote, as it was logged last */
+        bool ever;     /* there was a majority */
         struct list rounds;
         struct list spare_rounds;
         size_t spare_count;

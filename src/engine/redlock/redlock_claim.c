@@ -3,6 +3,7 @@
  * An attempt asks all nodes at once for a number. With the same greatest number T from a majority it is granted, in
  * one round trip: nodes that stand level give the same number, that of the hint. Otherwise T is written back, and a
  * majority must have it. A failed attempt is undone everywhere before the next one, which has a uid of its own. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -154,10 +155,25 @@ void claim_set_out(struct part *part)
                 pend(part);
 }
 
+/* Markers, rosters and queues have keys that begin so: a lock on one of them would be the end of the namespace. */
+static bool is_reserved(const struct redlock *redlock, const struct claim *claim)
+{
+        char start[6];
+
+        snprintf(start, sizeof(start), "%s%s", redlock->prefix_start, claim->name);
+        return strcmp(start, "pawl:") == 0;
+}
+
 void claim_acquire(struct engine *engine, struct claim *claim)
 {
-        claim_know(redlock_of(engine), claim);
-        claim_set_out(part_of(claim));
+        struct redlock *redlock = redlock_of(engine);
+
+        claim_know(redlock, claim);
+        if (is_reserved(redlock, claim))
+                claim_refuse(part_of(claim), PAWL_INVALID,
+                             "with this prefix the key would begin with pawl:, as markers and queues do");
+        else
+                claim_set_out(part_of(claim));
 }
 
 /* ---- an attempt -------------------------------------------------------------------------------------------------- */
@@ -180,6 +196,19 @@ static uint64_t hint(const struct redlock *redlock)
                         hint = most;
         }
         return hint;
+}
+
+/* When it was asked for, by the clock of a node that is the same for all clients: who waits longest is the first, whatever
+ * the clients' clocks say. 0: it does not wait. */
+static uint64_t ticket(const struct part *part)
+{
+        const struct redlock *redlock = part->redlock;
+        const struct node *first = NULL;
+
+        for (uint32_t i = 0; part->claim->wait && i < redlock->count; i++)
+                if (redlock->nodes[i].votes && (!first || redlock->nodes[i].seat < first->seat))
+                        first = &redlock->nodes[i];
+        return first ? first->member.clock + (uint64_t)((part->since - first->member.asked_at) / 1000) : 0;
 }
 
 static int64_t attempt_limit(const struct part *part)
@@ -257,7 +286,10 @@ static bool has_failed(struct part *part, const struct round *round, nodes_t sta
                 return false;
         if (round->late || !round->out)
                 return true;
-        return how_many(standing | round->out) < quorum && outcome_of(part, round) != OUTCOME_SILENT;
+        if (how_many(standing | round->out) >= quorum || outcome_of(part, round) == OUTCOME_SILENT)
+                return false;
+        /* Who waits has time: what the others say costs less than to take back what they may have given. */
+        return !part->claim->wait || how_many(part->place->turns) >= quorum;
 }
 
 static void grant_told(struct round *round)
@@ -277,6 +309,12 @@ static void grant_told(struct round *round)
                 else
                         accept(part, round);
         }
+}
+
+void claim_has_turn(struct part *part)
+{
+        if (part->state == ASKING && part->round)
+                grant_told(part->round);
 }
 
 static void accept_told(struct round *round)
@@ -306,7 +344,10 @@ void claim_try(struct part *part)
         }
         part->state = ASKING;
         part->left = 0;
+        part->before = 0;
+        part->hasty = how_many(place->turns) >= redlock->quorum;
         place->trying = part;
+        place->turns = 0;
         loop_random(redlock->engine.host->loop, part->uid, sizeof(part->uid));
         part->sent_at = redlock_now(redlock);
         part->tag = redlock->tag;
@@ -316,6 +357,9 @@ void claim_try(struct part *part)
                 place_next(place);
                 return;
         }
+        round->ticket = part->hasty ? 0 : ticket(part); /* nodes that are behind would keep us in their queues */
+        round->queued = place->queued;
+        place->queued = place->queued || round->ticket;
         round_send(round, VOTE_GRANT, hint(redlock), redlock->all);
         part->reached = round->sent;
         if (!round->out)
@@ -369,6 +413,24 @@ void claim_adopted(struct part *part, uint64_t token, int64_t sent_at)
 
 /* ---- a failed attempt is undone ---------------------------------------------------------------------------------- */
 
+/* Who waits and got no vote at all is queued at a majority, and has nothing to take back. */
+static bool is_queued(struct part *part, const struct round *round)
+{
+        const struct redlock *redlock = part->redlock;
+
+        if (!part->claim->wait || round->ok || how_many(round->busy) < redlock->quorum)
+                return false;
+        if (round->out && how_many(part->place->turns) < redlock->quorum)
+                return false;
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                const struct vote *vote = &round->ballots[i].vote;
+
+                if (round->busy & redlock->nodes[i].bit && vote->left < part->left)
+                        part->left = vote->left; /* some are free sooner: it is being handed over */
+        }
+        return true;
+}
+
 /* Held, if a majority names the same holder; its lease is over when the last of that majority says so. */
 static enum outcome outcome_of(struct part *part, const struct round *round)
 {
@@ -384,12 +446,16 @@ static enum outcome outcome_of(struct part *part, const struct round *round)
                         same += round->busy & redlock->nodes[j].bit && round->ballots[j].vote.holder == vote->holder;
                 if (vote->left > part->left)
                         part->left = vote->left;
+                if (vote->before > part->before)
+                        part->before = vote->before;
                 if (same >= redlock->quorum) {
                         part->foreign = vote->holder == 0;
                         return OUTCOME_HELD;
                 }
         }
-        return how_many(round->busy | round->ok) >= redlock->quorum && !too_late(part) ? OUTCOME_SPLIT : OUTCOME_SILENT;
+        if (how_many(round->busy | round->ok) < redlock->quorum || too_late(part))
+                return OUTCOME_SILENT;
+        return is_queued(part, round) ? OUTCOME_HELD : OUTCOME_SPLIT;
 }
 
 static void undone(struct part *part)
@@ -483,13 +549,18 @@ int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_
 void claim_cancel(struct engine *engine, struct claim *claim)
 {
         struct part *part = part_of(claim);
+        struct place *place = part->place;
 
         (void)engine;
         switch ((enum part_state)part->state) {
         case PENDING:
-        case WAITING:
         case ADOPTING:
                 claim_refuse(part, PAWL_CANCELLED, NULL);
+                break;
+        case WAITING:
+                claim_refuse(part, PAWL_CANCELLED, NULL);
+                if (list_empty(&place->waiting))
+                        place_next(place); /* which leaves the nodes' queues */
                 break;
         case ASKING:
         case ACCEPTING:

@@ -227,6 +227,18 @@ static void find_out(struct survey *survey, uint32_t severity, const char *where
         survey->asker->finding(survey->asker, &finding);
 }
 
+/* Without its name, which stands before it. */
+static const char *why_unreachable(const struct node *node)
+{
+        const char *text = node->member.why.text;
+        size_t length = strlen(node->name);
+
+        if (!node->member.decided || !*text)
+                return "it does not answer";
+        return strncmp(text, node->name, length) == 0 && strncmp(text + length, ": ", 2) == 0 ? text + length + 2
+                                                                                              : text;
+}
+
 static void examine_node(struct survey *survey, const struct node *node)
 {
         const struct member *member = &node->member;
@@ -243,7 +255,7 @@ static void examine_node(struct survey *survey, const struct node *node)
                          "pawl -e URL "
                          "init --yes, with the new list");
         } else if (!member->reachable) {
-                find_out(survey, PAWL_WARNING, node->name, member->why.text, "start it, or mend the way to it");
+                find_out(survey, PAWL_WARNING, node->name, why_unreachable(node), "start it, or fix the network to it");
         } else if (!member->trusted && !member->marked) {
                 find_out(
                         survey, PAWL_WARNING, node->name,
@@ -334,7 +346,8 @@ static void finish_interference(struct survey *survey)
 
         for (uint32_t i = 0; survey->what == WHAT_BREAK && i < redlock->count; i++)
                 if (survey->ok & redlock->nodes[i].bit)
-                        redlock->nodes[i].engine->ops->member->call(redlock->nodes[i].engine, survey->name);
+                        redlock->nodes[i].engine->ops->member->call(redlock->nodes[i].engine, survey->name,
+                                                                    strlen(survey->name));
         if (how_many(survey->ok | survey->missing) < redlock->quorum)
                 answer(survey, trust_why(redlock, &why), why.text);
         else

@@ -146,7 +146,7 @@ static int open_node(struct redlock *redlock, const struct url *url, uint32_t in
         node->bit = (nodes_t)1 << index;
         node->seat = node->home = -1;
         node->member.changed = trust_changed;
-        node->member.freed = places_freed;
+        node->member.turn = places_turn;
         node->member.news = on_news;
         snprintf(node->name, sizeof(node->name), strchr(host->name, ':') ? "[%s]:%u" : "%s:%u", host->name,
                  host->port ? host->port : DEFAULT_PORT);
@@ -198,8 +198,10 @@ static int check_twins(const struct url *url, struct pawl_why *why)
 static int read_url(struct redlock *redlock, const struct url *url, struct pawl_why *why)
 {
         bool history = true; /* nobody keeps one here; what the option says is checked all the same */
+        const char *prefix = url_option(url, "prefix");
         int code = url_timeout(url, &redlock->timeout, why);
 
+        snprintf(redlock->prefix_start, sizeof(redlock->prefix_start), "%.5s", prefix ? prefix : "lock:");
         if (code == PAWL_OK)
                 code = url_flag(url, "even", &redlock->even, why);
         if (code == PAWL_OK)

@@ -1,18 +1,20 @@
 /* redlock_place.c - the claims of this client on one name. One of them asks the nodes; the others stand in line
- * behind it, so that a crowd in one process costs the nodes no more than one claim. Who finds the lock held waits
- * for the nodes' notices that it was given back; who finds the votes split comes again after a pause that grows,
- * and is never the same. */
+ * behind it, so that a crowd in one process costs the nodes no more than one claim. A client that finds the lock held is
+ * queued at the nodes by that same request, and tries again when a majority of them has given it its turn: each release
+ * keeps the lock for the first in the queue for a moment, and wakes nobody else but the one behind it, who tries when
+ * the moment is over. Everything about queues is a hint; a client that hears nothing tries when the holder's lease may
+ * be over. Who finds the votes split comes again after a pause that grows, and is never the same. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "redlock.h"
 
-#define LOOK_AGAIN (25 * MS)      /* after we began to listen: it may have been given back before we were heard */
 #define LOOK_SLOWLY (5 * SECOND)  /* should all notices be lost */
 #define LOOK_FOREIGN (1 * SECOND) /* who is not one of us gives no notice */
-#define LISTEN_ON (2 * SECOND)    /* after the last one who waited */
-#define ONE_NOTICE (10 * MS)      /* how long to wait for the other nodes' notices */
-#define ANNOUNCE_AFTER (30 * MS)
+#define TURN (25 * MS)            /* how long a node keeps the lock for whose turn it is: give_turn.lua */
+#define BEHIND (10 * MS)          /* between two clients in the queue, when the holder's lease may be over */
+#define ONE_NOTICE (20 * MS)      /* how long to wait for the turns of other nodes: one alone is mostly late */
+#define ANNOUNCE_AFTER (100 * MS) /* shorter waits are not worth two requests to each node */
 enum { TRIES_WITHOUT_WAIT = 4, PAUSES = 7, SPARE_PLACES = 256, BUCKETS_FIRST = 256 };
 
 /* ---- finding them ------------------------------------------------------------------------------------------------ */
@@ -120,7 +122,8 @@ struct place *place_get(struct redlock *redlock, const char *name, size_t length
         place->hash = hash;
         place->length = length;
         place->failures = 0;
-        place->freed = 0;
+        place->turns = 0;
+        place->queued = false;
         place->answered_at = 0;
         memcpy(place->name, name, length);
         place->name[length] = '\0';
@@ -132,7 +135,7 @@ struct place *place_get(struct redlock *redlock, const char *name, size_t length
 
 static bool in_use(const struct place *place)
 {
-        return place->holder || place->trying || place->listening || !list_empty(&place->waiting);
+        return place->holder || place->trying || !list_empty(&place->waiting);
 }
 
 static void give_up(struct place *place)
@@ -184,19 +187,18 @@ struct part *places_find(struct redlock *redlock, const uint64_t uid[2])
         return NULL;
 }
 
-/* ---- listening --------------------------------------------------------------------------------------------------- */
+/* ---- the nodes' queues ------------------------------------------------------------------------------------------- */
 
-static void listen_all(struct place *place, bool on)
+static void leave_all(struct place *place)
 {
         struct redlock *redlock = place->redlock;
 
-        place->listening = on;
-        place->freed = 0;
-        for (uint32_t i = 0; i < redlock->count; i++) {
+        for (uint32_t i = 0; place->queued && i < redlock->count; i++) {
                 struct engine *engine = redlock->nodes[i].engine;
 
-                engine->ops->member->listen(engine, place->name, place->length, on);
+                engine->ops->member->leave(engine, place->name, place->length);
         }
+        place->queued = false;
 }
 
 /* In the next turn, but for the wait: a timer that is set already can always be moved. */
@@ -208,22 +210,25 @@ static void look_by(struct place *place, int64_t at)
                 (void)!loop_set(loop, &place->timer, at);
 }
 
-void places_freed(struct member *member, const char *name, size_t length)
+void places_turn(struct member *member, const char *name, size_t length, bool first)
 {
         struct node *node = container_of(member, struct node, member);
         struct redlock *redlock = node->redlock;
         struct place *place = place_find(redlock, name, length);
         int64_t now = redlock_now(redlock);
 
-        if (!place || !place->listening)
+        if (!place)
                 return;
-        place->freed |= node->bit;
+        if (first)
+                place->turns |= node->bit;
+        if (place->trying && how_many(place->turns) == redlock->quorum)
+                claim_has_turn(place->trying);
         if (place->trying || place->holder || list_empty(&place->waiting))
                 return;
-        if (how_many(place->freed) >= redlock->quorum)
-                look_by(place, now + (int64_t)random_below(redlock, 1000) * (MS / 1000));
+        if (how_many(place->turns) >= redlock->quorum)
+                look_by(place, now);
         else
-                look_by(place, now + ONE_NOTICE);
+                look_by(place, now + (first ? ONE_NOTICE : TURN + ONE_NOTICE));
 }
 
 /* ---- standing in line -------------------------------------------------------------------------------------------- */
@@ -268,6 +273,7 @@ static int64_t pause_after(struct place *place, const struct part *part, enum ou
                 return (int64_t)(most / 4 + random_below(redlock, most)) * (MS / 1000);
         }
         place->failures = 0;
+        left += part->before * (part->left > TURN ? BEHIND : TURN);
         if (part->foreign && left > LOOK_FOREIGN)
                 left = LOOK_FOREIGN + jitter;
         return left < LOOK_SLOWLY ? left : LOOK_SLOWLY + 100 * jitter;
@@ -278,7 +284,7 @@ void place_wait(struct part *part, enum outcome outcome)
         struct place *place = part->place;
         struct redlock *redlock = place->redlock;
         int64_t pause = pause_after(place, part, outcome);
-        uint32_t heard = how_many(place->freed);
+        uint32_t turns = how_many(place->turns);
 
         if (!part->claim->wait && ++part->tries >= TRIES_WITHOUT_WAIT) {
                 claim_refuse(part, PAWL_BUSY, NULL);
@@ -286,14 +292,10 @@ void place_wait(struct part *part, enum outcome outcome)
                 return;
         }
         stand(part, true);
-        if (outcome == OUTCOME_HELD && !place->listening) {
-                listen_all(place, true);
-                if (pause > LOOK_AGAIN)
-                        pause = LOOK_AGAIN;
-        } else if (outcome == OUTCOME_HELD && heard >= redlock->quorum && pause > ONE_NOTICE) {
-                pause = ONE_NOTICE; /* it was given back while we asked, or before and taken again: look once more */
-        }
-        place->freed = 0;
+        if (outcome == OUTCOME_HELD && (part->hasty || turns >= redlock->quorum))
+                pause = 0; /* to be queued now; or it was given to us while we asked */
+        else if (outcome == OUTCOME_HELD && turns && pause > ONE_NOTICE)
+                pause = ONE_NOTICE;
         if (loop_set(redlock->engine.host->loop, &place->timer, redlock_now(redlock) + pause) != 0) {
                 claim_refuse(part, PAWL_NO_MEMORY, NULL);
                 place_next(place);
@@ -302,7 +304,6 @@ void place_wait(struct part *part, enum outcome outcome)
 
 void place_next(struct place *place)
 {
-        struct loop *loop = place->redlock->engine.host->loop;
         struct part *part;
 
         if (place->holder || place->trying)
@@ -311,10 +312,8 @@ void place_next(struct place *place)
                 part = list_first(&place->waiting, struct part, listed);
                 list_remove(&part->listed);
                 claim_try(part);
-        } else if (place->listening) {
-                if (loop_set(loop, &place->timer, redlock_now(place->redlock) + LISTEN_ON) != 0)
-                        place_due(&place->timer);
         } else {
+                leave_all(place);
                 give_up(place);
         }
 }
@@ -323,8 +322,6 @@ static void place_due(struct timer *timer)
 {
         struct place *place = container_of(timer, struct place, timer);
 
-        if (!place->holder && !place->trying && list_empty(&place->waiting) && place->listening)
-                listen_all(place, false);
         place_next(place);
 }
 
@@ -336,6 +333,7 @@ void place_taken(struct place *place, struct part *holder)
         place->holder = holder;
         place->answered_at = redlock_now(place->redlock);
         place->failures = 0;
+        place->queued = false; /* the nodes that voted have taken us out */
         for (struct list *at = place->waiting.next; at != &place->waiting; at = next) {
                 struct part *part = container_of(at, struct part, listed);
 

@@ -62,7 +62,8 @@ struct round *round_new(struct redlock *redlock, const struct part *part, void (
         round->told = told;
         round->sent = round->out = round->again = 0;
         round->ok = round->busy = round->other = round->missing = round->doubtful = round->failed = 0;
-        round->late = round->telling = false;
+        round->late = round->telling = round->queued = false;
+        round->ticket = 0;
         list_append(&redlock->rounds, &round->listed);
         return round;
 }
@@ -119,6 +120,9 @@ static bool ask(struct round *round, struct node *node)
         vote->kind = round->kind;
         vote->claim = &round->claim;
         vote->number = round->number;
+        vote->ticket = round->ticket;
+        vote->queued =
+                round->kind == VOTE_RELEASE ? !round->sent : round->queued; /* one node is enough to tell the second */
         vote->answered = answered;
         if (node->engine->ops->member->vote(node->engine, vote) != PAWL_OK)
                 return false;

@@ -426,6 +426,11 @@ static int wrong_list(const struct redlock *redlock, struct pawl_why *why)
                        text);
 }
 
+static bool is_twin(const struct node *node)
+{
+        return trust_twin(node);
+}
+
 static bool is_one_of_them(const struct node *node)
 {
         char text[800];
@@ -439,6 +444,8 @@ int trust_why(const struct redlock *redlock, struct pawl_why *why)
 
         if (voters < redlock->quorum && count_of(redlock, is_foreign) > redlock->count - redlock->quorum)
                 return wrong_list(redlock, why);
+        if (voters < redlock->quorum && count_of(redlock, is_twin))
+                return no_quorum(redlock, "", why);
         if (all_new(redlock) && redlock->init_manual)
                 return why_set(why, PAWL_NO_QUORUM,
                                "the %u nodes are new, and init=manual: run 'pawl -e URL init' once", redlock->count);
@@ -465,7 +472,10 @@ static void log_votes(struct redlock *redlock)
         uint32_t voters = count_of(redlock, is_voter);
         struct pawl_why why;
 
+        redlock->ever = redlock->ever || voters >= redlock->quorum;
         if (count_of(redlock, is_decided) < redlock->count || voters == redlock->told || all_new(redlock))
+                return;
+        if (!redlock->ever) /* the first claim is refused with the same words */
                 return;
         redlock->told = voters;
         no_quorum(redlock, "", &why);

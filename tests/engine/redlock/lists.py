@@ -61,7 +61,7 @@ class Peer(rig.Peer):
 def take(where, name="a", ttl=1500):
     """One lock by one client: the code."""
     peer = Peer(where)
-    code = peer.ask("acquire %s -1 %d" % (name, ttl))
+    code = peer.ask("acquire %s %d %d" % (name, 500 * PATIENCE, ttl))
     if code == OK:
         peer.ask("release")
     return code
@@ -253,7 +253,8 @@ def too_few_of_the_former_servers():
 
 
 TESTS = (two_lists_at_once, a_list_with_a_server_that_is_not_one, longer_and_shorter_lists, order_and_names,
-         a_server_of_another_list, a_server_is_replaced, a_replaced_server_comes_back_empty, a_longer_list_is_made, too_few_of_the_former_servers)
+         a_server_of_another_list, a_server_is_replaced, a_replaced_server_comes_back_empty, a_longer_list_is_made,
+         too_few_of_the_former_servers)
 
 if not shutil.which("redis-server"):
     print("1..1\nok 1 - redlock # SKIP missing: redis-server")

@@ -13,7 +13,7 @@ import time
 SOURCE = pathlib.Path(os.environ["SOURCE_DIR"])
 sys.path[:0] = [str(SOURCE / "tests/tap"), str(SOURCE / "tests/engine/redis")]
 import rig
-from rig import BUSY, CORRUPT, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
+from rig import BUSY, CORRUPT, INVALID, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
 from tap import check, equal, finish
 
 SCRIPTS = SOURCE / "src/engine/redis/scripts"
@@ -187,6 +187,67 @@ def nobody_is_there():
     equal("nodes that refuse connections are told at once", peer.ask("acquire a 0 0"), NO_QUORUM)
     status, _, said = pawl("-e", url, "run", "a", "true")
     check("with a sentence that names them", status == 125 and all(str(node.port) in said for node in nodes), said)
+    equal("once", said.count("can vote"), 1)
+
+
+# ---- nodes that answer, and do not serve ------------------------------------------------------------------------------------
+
+
+def two_do_not_serve(what, word, begin, end):
+    """Two of three refuse: that is reported with the reason, and they vote again when they can."""
+    with Nodes(3) as nodes:
+        peer = Peer(nodes.url("?timeout=2s"))
+        peer.ask("acquire a 0 60000")
+        peer.ask("release")
+        begin(nodes[2])
+        check("one %s: locks go on" % what, all(peer.ask("acquire a 0 60000") == OK and peer.ask("release") == OK
+                                                for _ in range(20)))
+        status, said, _ = pawl("-e", nodes.url(), "doctor")
+        check("and doctor says why it does not vote", status == 1 and word in said and "2 of 3 nodes vote" in said, said)
+        begin(nodes[1])
+        check("two: no quorum", soon(lambda: peer.ask("acquire a -1 60000") == NO_QUORUM))
+        status, _, said = pawl("-e", nodes.url("?timeout=2s"), "run", "-n", "a", "true")
+        check("with the reason", status == 125 and word in said, said)
+        end(nodes[1])
+        end(nodes[2])
+        check("later they vote again", soon(lambda: peer.ask("acquire a -1 60000") == OK))
+        check("all of them", soon(lambda: "3 of 3 nodes vote" in pawl("-e", nodes.url(), "doctor")[1]))
+
+
+def two_became_replicas():
+    two_do_not_serve("became a replica", "read-only", lambda node: node("REPLICAOF", "127.0.0.1", "1"),
+                     lambda node: node("REPLICAOF", "NO", "ONE"))
+
+
+def two_lack_replicas():
+    two_do_not_serve("lacks replicas", "replicas", lambda node: node("CONFIG", "SET", "min-replicas-to-write", "1"),
+                     lambda node: node("CONFIG", "SET", "min-replicas-to-write", "0"))
+
+
+def two_have_another_password():
+    def begin(node):
+        node.admin = node.connect()
+        node.admin("CONFIG", "SET", "requirepass", "other")
+        node.admin("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        node.admin("CLIENT", "KILL", "TYPE", "pubsub")
+
+    two_do_not_serve("has another password", "password", begin, lambda node: node.admin("CONFIG", "SET", "requirepass", ""))
+
+
+def doctor_and_a_node_that_hangs():
+    with Nodes(3) as nodes:
+        Peer(nodes.url()).ask("acquire a 0 60000")
+        nodes[2].stop()
+        _, said, _ = pawl("-e", nodes.url("?timeout=2s"), "doctor")
+        check("doctor says that a node hangs", "%d: it does not answer" % nodes[2].port in said, said)
+        nodes[2].go_on()
+
+
+def names_of_our_own_keys():
+    with Nodes(3) as nodes:
+        for prefix, name in ("", "pawl:member:"), ("p", "awl:member:p"), ("pawl", ":roster:pawl"):
+            peer = Peer(nodes.url("?prefix=" + prefix))
+            equal("prefix '%s' and the name of a marker are refused" % prefix, peer.ask("acquire %s -1 0" % name), INVALID)
 
 
 # ---- nodes that forget --------------------------------------------------------------------------------------------------
@@ -416,7 +477,8 @@ def what_is_no_quorum_is_refused():
 
 
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
-         nobody_is_there, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
+         doctor_and_a_node_that_hangs, names_of_our_own_keys, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 

@@ -34,6 +34,13 @@ elseif mark == run and flag == 'd' and ARGV[1] == 'n' then -- it is not kept so 
         flag = 'n'
         write(run, ' ' .. after)
 end
+-- A server that lets us read but not write would be asked for votes for ever. One whose memory is full is not meant: it can
+-- still renew and release.
+local written = redis.pcall('SET', KEYS[1], value)
+local refused = type(written) == 'table' and written.err or ''
+if string.find(refused, '^READONLY') or string.find(refused, '^NOREPLICAS') then
+        return written
+end
 local trusted = mark == run
 if trusted then
         id = string.sub(roster, 1, 16)

@@ -23,7 +23,7 @@ local function holders(lock, value, now)
                 end
                 return 'one', { value, math.max(0, left - delay) }
         end
-        if value == 'delay' then
+        if value == 'delay' or string.find(value, '^turn %x+$') then -- of a quorum: kept for the next one
                 return 'delay', list
         end
         return 'foreign', { value, left }
