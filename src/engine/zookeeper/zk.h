@@ -141,8 +141,9 @@ struct zk_session {
         int64_t id; /* 0: not opened yet */
         char password[ZK_PASSWORD_SIZE];
         int64_t last_zxid;
-        int64_t wanted_ms; /* the timeout that is asked for */
-        int64_t timeout;   /* what the server granted; ns */
+        int64_t refused_at; /* since when servers hang up when we want it back; 0: they do not */
+        int64_t wanted_ms;  /* the timeout that is asked for */
+        int64_t timeout;    /* what the server granted; ns */
         struct term_time time;
         struct zk_proof proof;
         int64_t known;    /* the leader has heard that we were alive then; INT64_MIN: nothing is known */
@@ -161,6 +162,7 @@ struct zk_session {
         uint8_t state, kind;
         bool hearing;        /* in heard: what is written goes out behind it */
         bool met;            /* a server of this round took the connection, whatever became of it */
+        bool opened;         /* by the greeting that is under way: it is a new one */
         bool greeted;        /* the server has answered the first packet of this connection */
         bool beaten;         /* the first answer of the beat's flight is there */
         bool kept;           /* ZK_OWN: its claim waits, and it is kept alive */
@@ -315,7 +317,6 @@ struct zk_wait {
         bool proven;            /* when the one before has gone it holds */
         bool early;             /* that was told before the watch was confirmed */
         bool whole_line;        /* before is the line itself */
-        bool exists;            /* before is watched without reading it */
         bool until_held;        /* it is waited for until it holds, too */
         bool waited;            /* others may have seen it wait */
 };
@@ -414,6 +415,7 @@ struct zk {
         int64_t shortest;  /* the timeout of the shortest session that was granted; 0: none was */
         int64_t idle;      /* how long a session without users is kept */
         int64_t lost_at;   /* when a connected session was last lost */
+        int64_t seen_zxid; /* the last transaction that any session has seen, since that number was read */
         uint64_t restores; /* how often the namespace's store was restored: the number in .pawl */
         bool ever;         /* a session was connected before */
         bool readwrite;    /* names as Curator's read/write lock has them */

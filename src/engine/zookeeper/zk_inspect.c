@@ -277,12 +277,13 @@ void zk_path_of_seen(const struct zk_question *question, const struct zk_seen *s
 static void add_child(struct zk_question *question, struct jute_text child)
 {
         struct zk_seen seen = {.line = question->first + question->answers - 2}; /* the first answer was sync's */
+        uint64_t uid[2];
         void *all = question->seen;
         bool fits;
 
         seen.marker = zk_delay_is_marker(child);
-        if (!seen.marker && !zk_node_read(child, &seen.node))
-                return;
+        if (seen.marker ? !zk_delay_owner(child, uid) : !zk_node_read(child, &seen.node))
+                return; /* claims pass over it, too */
         fits = make_room(&all, question->seen_count, &question->seen_room, sizeof(seen));
         question->seen = all;
         seen.child = fits ? strndup(child.at, child.length) : NULL;
@@ -299,7 +300,7 @@ static void take_line(struct zk_question *question, size_t place, int error, str
         if (place == 0)
                 return; /* sync */
         if (error != ZK_OK) {
-                if (error != ZK_NO_NODE)
+                if (error != ZK_NO_NODE && (error != ZK_NO_AUTH || question->name_count == 1)) /* of many, the others */
                         question->code = zk_error(error, &question->why);
                 return;
         }

@@ -4,10 +4,7 @@
  *
  * So from ZK_NUMBERS_RETIRE on, half way, a claim does not stay in the queue. It deletes its node, waits outside until the
  * queue is empty, removes it, and starts a new one. Other libraries do not know of that: where one of theirs is in the
- * queue, ours stay in it, too, up to ZK_NUMBERS_END. From there on they are refused. Below that all numbers are different.
-*/
-#include <string.h>
-
+ * queue, ours stay in it, too, up to ZK_NUMBERS_END. From there on they are refused. Below that all numbers differ. */
 #include "zk.h"
 
 static void outside_answered(struct zk_ask *ask, int error, struct jute_in *reply);

@@ -325,6 +325,8 @@ static void take_reply(struct zk_session *session, struct jute_in *in)
         }
         if (reply.zxid > 0)
                 session->last_zxid = reply.zxid;
+        if (reply.zxid > session->zk->seen_zxid && session->state == ZK_CONNECTED)
+                session->zk->seen_zxid = reply.zxid;
         if (reply.xid == ZK_XID_EVENT)
                 event_told(session, in);
         else if (reply.xid == ZK_XID_AUTH)
@@ -489,6 +491,7 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
                                  session->zk->where);
                 return;
         }
+        session->opened = session->id == 0;
         take_times(session, answer.timeout_ms * MS);
         session->id = answer.session;
         memcpy(session->password, answer.password, sizeof(session->password));
@@ -504,6 +507,7 @@ static void connected(struct zk_session *session)
         session->state = ZK_CONNECTED;
         zk->ever = true;
         session->round = 0;
+        session->refused_at = 0;
         net_backoff_reset(&session->backoff);
         wake_by(session, now_of(session) + session->every);
         keep_alive(session, now_of(session)); /* first: what is granted now counts from it */
@@ -523,9 +527,18 @@ static bool read_number(struct zk *zk, struct jute_text text)
 
         if (text.length > 0 && !words_number(&words, 10, (1 << 15) - 1, &number))
                 return false;
-        if (number > zk->restores) /* it only grows: tokens must not go back */
+        if (number > zk->restores) { /* it only grows: tokens must not go back */
                 zk->restores = number;
+                zk->seen_zxid = 0;
+        }
         return true;
+}
+
+/* The store is older than what we have seen of it, and nobody has raised its number: tokens would be given again. To open a
+ * session is a write, so it was not a server that lags behind. */
+static bool went_back(const struct zk_session *session)
+{
+        return session->opened && session->last_zxid < session->zk->seen_zxid;
 }
 
 static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply)
@@ -547,6 +560,11 @@ static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply
         } else if ((reply && reply->bad) || !read_number(zk, text)) {
                 net_fail(&session->net, PAWL_CORRUPT, "%s: the data of %s/.pawl are not a number: run pawl init",
                          zk->where, zk->chroot);
+        } else if (went_back(session)) {
+                net_fail(&session->net, PAWL_CORRUPT,
+                         "%s: its data are older than what this client has seen: if they were restored, run pawl init "
+                         "--yes",
+                         zk->where);
         } else {
                 connected(session);
         }
@@ -698,11 +716,28 @@ static void set_out_again(struct zk_session *session)
         loop_set(session->net.loop, &session->again, now_of(session) + pause);
 }
 
+/* A server that has older data than we have seen says nothing: it hangs up. If all do for as long as the session lasts, it
+ * is over, whatever becomes of it. */
+static bool is_given_up(struct zk_session *session)
+{
+        int64_t now = now_of(session);
+
+        if (session->state != ZK_GREETING || session->greeted || session->id == 0)
+                return false;
+        if (session->refused_at == 0)
+                session->refused_at = now;
+        return now - session->refused_at > session->timeout;
+}
+
 static void down(struct net *net, const struct pawl_why *why)
 {
         struct zk_session *session = session_of(net);
         bool was_connected = session->state == ZK_CONNECTED;
 
+        if (is_given_up(session)) {
+                expired(session);
+                return;
+        }
         session->state = ZK_DOWN;
         session->why = *why;
         if (was_connected)

@@ -369,7 +369,7 @@ static void watch_lost(struct zk_part *part)
         }
 }
 
-static void send_watches(struct zk_part *part, enum zk_op op);
+static void watch_other(struct zk_part *part, struct jute_text child, bool proven);
 static bool may_hold(struct zk_part *part, struct jute_in *children);
 
 /* What was watched may have changed between the look and the watch: is there no need to wait any more? */
@@ -382,7 +382,7 @@ static bool is_over(struct zk_part *part, struct jute_in *reply)
 
         if (part->wait->whole_line)
                 return may_hold(part, reply);
-        if (!part->wait->until_held || part->wait->exists)
+        if (!part->wait->until_held)
                 return false;
         jute_get_data(reply, &data, &stat);
         return !reply->bad && zk_record_read(data, &record, &from_ms) && record.holds;
@@ -405,9 +405,8 @@ static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
         } else if (wait->early || error == ZK_NO_NODE) {
                 zk_watch_remove(part->session, &wait->before);
                 zk_claim_look(part);
-        } else if (error ==
-                   ZK_NO_AUTH) { /* somebody else's, and not ours to read: to see that it is there needs no rights */
-                send_watches(part, ZK_EXISTS);
+        } else if (error == ZK_NO_AUTH && !wait->whole_line) {
+                watch_other(part, (struct jute_text){.at = ""}, false); /* see below */
         } else if (error != ZK_OK) {
                 zk_claim_retry(part, ZK_LOOKING);
         } else if (is_over(part, reply)) {
@@ -429,7 +428,6 @@ static void send_watches(struct zk_part *part, enum zk_op op)
         part->ask.answered = watched;
         wait->early = false;
         wait->whole_line = op == ZK_GET_CHILDREN2;
-        wait->exists = op == ZK_EXISTS;
         set_watch(part, &wait->own, wait->paths, own_fired);
         set_watch(part, &wait->before, wait->paths + strlen(wait->paths) + 1, before_fired);
         out = zk_begin(part->session, &part->ask, 256 + wait->own.length + wait->before.length);
@@ -444,7 +442,8 @@ static void send_watches(struct zk_part *part, enum zk_op op)
                 zk_claim_leave(part, code);
 }
 
-/* child: the node in the same line to wait for; of no length: the line itself. */
+/* child: the node in the same line to wait for; of no length: the line itself. That is also for a node that we may not read:
+ * servers send no event of it, also not to a client that only asked whether it exists (CVE-2024-23944). */
 static void watch_other(struct zk_part *part, struct jute_text child, bool proven)
 {
         struct zk_wait *wait = part->wait;

@@ -61,6 +61,40 @@ def a_line_behind_a_stranger_waits_and_is_shown_so():
 
 
 @test
+def a_waiter_behind_a_node_it_may_not_read_is_served_when_that_goes():
+    from kazoo.security import make_digest_acl
+    store = ZooKeeper.one()
+    store.keeper.create(store.chroot + "/a")
+    node = stranger(store, "a", "_c_0b7f3b1c-6b0e-4a52-9a7e-2f0a1c3d4e5f-lock-", acl=[make_digest_acl("one", "right", all=True)])
+    waiter, last = Peer(store.url()), Peer(store.url())
+    waiter.request("a")
+    eventually(lambda: len(store.line("a")) == 2)
+    last.request("a")
+    eventually(lambda: len(store.line("a")) == 3)
+    time.sleep(0.3)  # it waits
+    store.keeper.delete(node)
+    equal(waiter.hear().code, OK)
+    equal(waiter.release(), OK)
+    equal(last.hear().code, OK)
+
+
+@test
+def what_is_not_readable_or_no_marker_does_not_stand_in_the_way_of_looking_and_breaking():
+    from kazoo.security import make_digest_acl
+    store = ZooKeeper.one()
+    holder = Peer(store.url())
+    equal(holder.acquire("mine").code, OK)
+    store.keeper.create(store.chroot + "/theirs", acl=[make_digest_acl("one", "right", all=True)])
+    store.keeper.create(store.chroot + "/mine/_d_no-marker")
+    equal([line["name"] for line in listed(store)], ["mine"])
+    equal([line["role"] for line in shown(store, "mine")], ["holder"])
+    equal(pawl("break", "-e", store.url(), "mine").code, 0)
+    eventually(lambda: holder.check() == LOST)
+    equal([line["role"] for line in shown(store, "mine")], ["past"])
+    equal(Peer(store.url()).acquire("mine").code, OK)
+
+
+@test
 def names_with_any_characters_stay_apart():
     store = ZooKeeper.one()
     peers = []
