@@ -22,8 +22,9 @@ static redisContext *reach(void)
 /* The counter, the history, who was alive lately and what was kept stay; the witness holds its lock. */
 static bool may_stay(const char *key)
 {
-        return !strncmp(key, "pawl:fence:", 11) || !strncmp(key, "pawl:past:", 10) ||
-               !strncmp(key, "pawl:alive:", 11) || !strncmp(key, "pawl:value:", 11) || strstr(key, ":witness");
+        return !strncmp(key, "pawl:fence:", 11) || !strncmp(key, "pawl:past:", 10) || !strncmp(key, "pawl:old:", 9) ||
+               !strncmp(key, "pawl:older:", 11) || !strncmp(key, "pawl:alive:", 11) ||
+               !strncmp(key, "pawl:value:", 11) || strstr(key, ":witness");
 }
 
 static bool ends_by_itself(redisContext *server, const char *key)

@@ -257,7 +257,7 @@ def a_storm_of_both_loses_no_update(other):
     equal(problems, [])
     with open(path, encoding="utf-8") as file:
         equal(int(file.read()), workers * 40)
-    equal([key for key in server.keys() if not key.startswith(("pawl:fence:", "pawl:past:", "pawl:alive:"))], [])
+    equal([key for key in server.keys() if not key.startswith(("pawl:fence:", "pawl:past:", "pawl:old", "pawl:alive:"))], [])
 
 
 # ---- three servers -----------------------------------------------------------------------------------------------------

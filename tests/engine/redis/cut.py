@@ -43,7 +43,7 @@ def every_byte(way, step):
     note("%d cuts, %d bytes" % (cuts, count))
     require(cuts > 20)
     equal(peer.leave(), 0)
-    equal([key for key in server.keys() if not key.startswith(("pawl:fence:", "pawl:past:"))], [])
+    equal([key for key in server.keys() if not key.startswith(("pawl:fence:", "pawl:past:", "pawl:old"))], [])
 
 
 @test(within=400)

@@ -9,7 +9,7 @@ from rig import *
 
 NO_RENEW = 1
 SHARED = 1
-KEPT = ("pawl:fence:", "pawl:past:")  # one each for a whole namespace
+KEPT = ("pawl:fence:", "pawl:past:", "pawl:old:", "pawl:older:")  # one each for a whole namespace
 ALIVE = ("pawl:alive:",)  # one for a client that has waited, for a minute
 
 
