@@ -46,7 +46,27 @@ static uint32_t log_level(void)
         return level < PAWL_LOG_TRACE ? level : PAWL_LOG_TRACE;
 }
 
-int client_open(enum pawl_drive drive, pawl_client **client)
+/* What only looks makes no store: the embedded engine is told so, others have a server that is there or not. */
+static char *url_to_look(const char *url)
+{
+        static const char option[] = "create=no";
+        char *own = malloc(strlen(url) + sizeof(option) + 1);
+
+        if (own)
+                sprintf(own, "%s%c%s", url, strchr(url, '?') ? '&' : '?', option);
+        return own;
+}
+
+static int open_url(const char *url, enum pawl_drive drive, pawl_client **client, struct pawl_why *why)
+{
+        return pawl_open(url,
+                         PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = why,
+                                   .log_level = log_level()),
+                         client);
+}
+
+/* look: *client is NULL if there is no store. */
+static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
 {
         struct pawl_why why = {0};
         const char *url = settings.url ? settings.url : getenv("PAWL_URL");
@@ -57,12 +77,37 @@ int client_open(enum pawl_drive drive, pawl_client **client)
                 url = "local:";
         if (!resolve_passenv(url, &own_url))
                 return EXIT_FAILED;
-        code = pawl_open(own_url ? own_url : url,
-                         PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = &why,
-                                   .log_level = log_level()),
-                         client);
+        if (own_url)
+                url = own_url;
+        if (look && !strncmp(url, "local:", 6)) {
+                char *looking = url_to_look(url);
+
+                free(own_url);
+                url = own_url = looking;
+                if (!url)
+                        return fail(PAWL_NO_MEMORY, NULL);
+        }
+        *client = NULL;
+        code = open_url(url, drive, client, &why);
         free(own_url);
-        return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
+        return code == PAWL_OK || (look && code == PAWL_NOT_FOUND) ? EXIT_DONE : fail(code, &why);
+}
+
+int client_open(enum pawl_drive drive, pawl_client **client)
+{
+        return open_store(drive, false, client);
+}
+
+int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument)
+{
+        pawl_client *client;
+        int status = open_store(PAWL_DRIVE_CALLER, true, &client);
+
+        if (status != EXIT_DONE)
+                return status;
+        status = job(client, argument);
+        pawl_close(client);
+        return status;
 }
 
 int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument)

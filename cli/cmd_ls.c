@@ -36,7 +36,7 @@ static int list(pawl_client *client, const char *prefix)
                 table_cell(&table, "%s", heads[i]);
         if (settings.json)
                 json_open(stdout, NULL, '[');
-        code = pawl_list(client, prefix, on_entry, &table);
+        code = client ? pawl_list(client, prefix, on_entry, &table) : PAWL_OK;
         if (settings.json) {
                 json_close(stdout, ']');
                 json_end(stdout);
@@ -54,7 +54,7 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 1, &status))
                 return status;
-        return client_do(list, argc ? argv[0] : NULL);
+        return client_look(list, argc ? argv[0] : NULL);
 }
 
 const struct command cmd_ls = {

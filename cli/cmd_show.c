@@ -56,7 +56,7 @@ static int show(pawl_client *client, const char *name)
                 table_cell(&table, "%s", heads[i]);
         if (settings.json)
                 json_open(stdout, NULL, '[');
-        code = pawl_show(client, name, on_entry, &table);
+        code = client ? pawl_show(client, name, on_entry, &table) : PAWL_NOT_FOUND;
         if (settings.json) {
                 json_close(stdout, ']');
                 json_end(stdout);
@@ -76,7 +76,7 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
                 return status;
-        return client_do(show, argv[0]);
+        return client_look(show, argv[0]);
 }
 
 const struct command cmd_show = {

@@ -98,5 +98,7 @@ int cannot_run(const char *command, int error)
         if (error == EACCES && !strchr(command, '/') && !is_in_path(command))
                 error = ENOENT;
         say("cannot run '%s': %s", command, strerror(error));
+        if (error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM) /* it is not COMMAND's fault */
+                return EXIT_FAILED;
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }

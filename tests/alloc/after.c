@@ -61,5 +61,5 @@ bool is_clean(int code)
 {
         return code == PAWL_OK || code == PAWL_SYSTEM || code == PAWL_NO_MEMORY || code == PAWL_FULL ||
                code == PAWL_IN_DOUBT || code == PAWL_DENIED || code == PAWL_CORRUPT || code == PAWL_UNREACHABLE ||
-               code == PAWL_UNSUPPORTED;
+               code == PAWL_UNSUPPORTED || code == PAWL_STUCK;
 }

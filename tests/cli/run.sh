@@ -166,6 +166,14 @@ status 1 "-n does not wait for a holder" "$pawl" run -n night true
 kill "$holder"
 wait "$holder"
 
+# ---- descriptors
+for few in 5 6 7 8 9 10 11 12 13 14 15 16 17 18 20 24; do
+        (ulimit -n $few && "$pawl" run scarce true) >"$scratch/out" 2>"$scratch/err"
+        echo $? >>"$scratch/scarce"
+done
+is "too few descriptors are pawl's failure, not COMMAND's" \
+        "$(grep -vcx -e 0 -e 125 "$scratch/scarce")" 0
+
 # ---- the place of the embedded engine
 mkdir "$place/a b%?" "$place/elsewhere"
 is "a directory that is relative is handed on as it is found from anywhere" \
@@ -181,6 +189,9 @@ if [ "$(id -u)" -ne 0 ]; then
                         "local:$(realpath "$home")/.local/state/pawl"
         fi
 fi
+status 0 "ls of a store that is not there lists nothing" "$pawl" ls -e "local:$place/none/at/all"
+status 1 "show knows nothing" "$pawl" show -e "local:$place/none/at/all" x
+ok "and neither makes it" test ! -e "$place/none"
 is "-e goes before PAWL_URL" "$("$pawl" run -e "local:$place/other" x sh -c 'echo $PAWL_URL')" "local:$place/other"
 status 127 "behind -- a COMMAND may begin with a dash" "$pawl" run x -- -no-such-command
 status 0 "-v may stand there more often than there is to say" "$pawl" run -vvvvv x true

@@ -277,6 +277,7 @@ struct local {
         uint32_t id;
         struct process *me;
         bool shared_directory; /* group-writable: files are too */
+        bool create;           /* what is missing is made */
         bool on_tmpfs;
         bool mend;        /* the file may be of another boot: its counter is not believed */
         const char *gone; /* what became of the state file, or of our descriptors; NULL: nothing, as far as we know */

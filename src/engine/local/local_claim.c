@@ -849,7 +849,7 @@ static void show_path(struct local *local, const struct url *url)
 
 static int open_engine(struct engine *engine, const struct url *url, struct pawl_why *why)
 {
-        static const char *const known[] = {"ttl", NULL};
+        static const char *const known[] = {"ttl", "create", NULL};
         struct local *local = local_of(engine);
         int code;
 
@@ -861,7 +861,10 @@ static int open_engine(struct engine *engine, const struct url *url, struct pawl
         list_init(&local->stalled);
         list_init(&local->told);
         list_init(&local->errands);
+        local->create = true;
         code = url_only(url, known, why);
+        if (code == PAWL_OK)
+                code = url_flag(url, "create", &local->create, why);
         if (code == PAWL_OK)
                 code = process_watch_fork(local, why); /* before there is a lifeline that a child could inherit */
         if (code == PAWL_OK)

@@ -79,12 +79,21 @@ static int make_directories(const char *path, struct pawl_why *why)
         return PAWL_OK;
 }
 
+/* create=no: for who only looks. */
+static int nothing_there(const struct local *local, struct pawl_why *why)
+{
+        return why_set(why, PAWL_NOT_FOUND,
+                       "there are no locks in %s: nobody has used it since the machine was started", local->path);
+}
+
 static int open_directory(struct local *local, struct pawl_why *why)
 {
         int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         int code;
 
         local->directory_fd = open(local->path, flags);
+        if (local->directory_fd < 0 && errno == ENOENT && !local->create)
+                return nothing_there(local, why);
         if (local->directory_fd < 0 && errno == ENOENT) {
                 code = make_directories(local->path, why);
                 if (code != PAWL_OK)
@@ -211,6 +220,8 @@ static int open_or_make(struct local *local, const char *name, int *fd, struct p
                 code = open_file(local, name, 0, fd, why);
                 if (code != PAWL_NOT_FOUND)
                         return code;
+                if (!local->create)
+                        return nothing_there(local, why);
                 code = open_file(local, name, O_CREAT | O_EXCL, fd, why);
                 if (*fd < 0 && errno == EEXIST) /* another one made it just now */
                         code = PAWL_NOT_FOUND;
@@ -224,7 +235,7 @@ static int open_alive(struct local *local, struct pawl_why *why)
 {
         int code = open_or_make(local, "alive", &local->alive_fd, why);
 
-        if (code == PAWL_NOT_FOUND) /* although it was to be made: /proc, or removed under us */
+        if (code == PAWL_NOT_FOUND && local->create) /* although it was to be made: /proc, or removed under us */
                 why_set(why, code = PAWL_SYSTEM, "no file can be made in %s; name a directory on a disk", local->path);
         return code;
 }
@@ -892,6 +903,8 @@ static int open_state(struct local *local, struct pawl_why *why)
                 init_give(local);
                 if (code != PAWL_OK || verdict == GOOD)
                         return code;
+                if (!local->create)
+                        return nothing_there(local, why);
                 code = make_state(local, fence, why);
                 if (code != PAWL_OK)
                         return code;
@@ -972,14 +985,22 @@ static int is_gone(struct local *local, int code, const char *how)
         return local->gone_code = code;
 }
 
+/* Whether a descriptor is still the one that we opened; one that cannot be asked is. */
+static bool is_ours(int fd, uint64_t inode, struct stat *status)
+{
+        if (fstat(fd, status) == 0)
+                return status->st_ino == inode;
+        *status = (struct stat){.st_nlink = 1};
+        return errno != EBADF;
+}
+
 static int check_there(struct local *local)
 {
         struct stat state;
         struct stat alive;
 
-        if (fstat(local->state_fd, &state) != 0 || fstat(local->alive_fd, &alive) != 0 ||
-            state.st_ino != local->header->inode || alive.st_ino != local->header->alive_inode ||
-            !process_is_ours(local))
+        if (!is_ours(local->state_fd, local->header->inode, &state) ||
+            !is_ours(local->alive_fd, local->header->alive_inode, &alive) || !process_is_ours(local))
                 return is_gone(
                         local, PAWL_MISUSE,
                         "the program closed descriptors of pawl's, by which others see that it lives (close_range?); "
@@ -987,7 +1008,7 @@ static int check_there(struct local *local)
         if (state.st_nlink == 0)
                 return is_gone(local, PAWL_CORRUPT,
                                "the state file was removed while it was in use; close and open again");
-        if (!is_in_its_place(local, &state))
+        if (state.st_ino != 0 && !is_in_its_place(local, &state))
                 return is_gone(
                         local, PAWL_CORRUPT,
                         "the directory was moved or replaced while it was in use: who opens it now shares no lock "
