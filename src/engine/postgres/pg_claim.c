@@ -10,6 +10,8 @@
 enum { PATIENCE_IN_LINE = 6 };
 #define RETRY_AFTER (100 * MS)
 
+static int write_hand(struct ask *ask, struct wire *wire);
+static int write_release(struct ask *ask, struct wire *wire);
 static void claim_ask(struct part *part);
 static void send_cancel(struct part *part);
 static void send_release(struct part *part);
@@ -312,6 +314,7 @@ static void ask_or_park(struct part *part, enum claim_state want, int (*write)(s
 
         part->ask.write = write;
         part->ask.answered = answered;
+        part->ask.tells = write == write_hand || write == write_release;
         part->state = (uint8_t)want;
         code = wire_ask(wire, &part->ask);
         if (code == PAWL_OK)

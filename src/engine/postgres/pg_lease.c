@@ -100,6 +100,7 @@ void lease_ask(struct part *part)
 
         part->ask.write = write_adopt;
         part->ask.answered = adopt_answered;
+        part->ask.tells = false;
         part->state = ADOPTING;
         code = wire_ask(&part->postgres->wire, &part->ask);
         if (code == PAWL_NO_MEMORY)

@@ -10,6 +10,8 @@
 
 extern const struct engine_ops postgres_engine;
 
+#define REAP_PAUSE (100 * MS)
+enum { REAP_BATCH = 500 }; /* schema.sql: reap */
 #define REAP_EVERY (600 * SECOND)
 
 static int no_memory(struct pawl_why *why)
@@ -159,11 +161,14 @@ static int write_reap(struct ask *ask, struct wire *wire)
         return wire_send(wire, ask, SQL_REAP, &values);
 }
 
+/* A full batch: there is more. Each is short, and what waits behind it comes in between. */
 static void reap_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
-        (void)ask;
-        (void)rows;
-        (void)why; /* another client, or the next time */
+        struct postgres *postgres = container_of(ask, struct postgres, reaping);
+        struct loop *loop = postgres->engine.host->loop;
+
+        if (!why && row_number(rows, 0, 0) >= REAP_BATCH) /* if not: another client, or the next time */
+                loop_set(loop, &postgres->reap, loop_now(loop) + REAP_PAUSE);
 }
 
 static void reap_due(struct timer *timer)

@@ -204,11 +204,13 @@ void wire_flush(struct wire *wire)
 }
 
 /* The first statement of a connection. It is not prepared: where a pooler stands in between, its name may be taken by
- * another client's. And before it nothing of other roles is found: the role's own search_path has public in it, where
- * anybody may have put a function or an operator that fits better than the server's. SET itself looks nothing up. */
+ * another client's. The role's own statement_timeout does not count, and nothing of other roles is found: its own
+ * search_path has public in it, where anybody may have put a function or an operator that fits better than the
+ * server's. SET itself looks nothing up. */
 static bool send_first(struct wire *wire, enum sql sql, const struct values *values)
 {
-        return PQsendQueryParams(wire->conn, "SET search_path TO pg_catalog", 0, NULL, NULL, NULL, NULL, 0) &&
+        return PQsendQueryParams(wire->conn, "SET statement_timeout TO 0", 0, NULL, NULL, NULL, NULL, 0) &&
+               PQsendQueryParams(wire->conn, "SET search_path TO pg_catalog", 0, NULL, NULL, NULL, NULL, 0) &&
                PQsendQueryParams(wire->conn, sql_text[sql], values->count, NULL, values->value, values->length,
                                  values->format, 0);
 }
@@ -237,30 +239,32 @@ int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct val
 
 static void nobody_hears(struct ask *ask, const PGresult *rows, const struct pawl_why *why);
 
-static int write_bound(struct ask *ask, struct wire *wire)
-{
-        struct values values = {.count = 0};
-
-        value_number(&values, wire->postgres->lock_limit / MS);
-        return wire_send(wire, ask, SQL_BOUND, &values);
-}
-
-/* Another bound than the server has: said in the same flight, before what it is for. Without memory the next time. */
-static void send_bound(struct wire *wire)
+/* A statement of our own in the same flight as another, whose answer nobody needs. */
+static bool send_beside(struct wire *wire, enum sql sql, const struct values *values)
 {
         struct ask *ask = calloc(1, sizeof(*ask));
 
         if (!ask)
-                return;
+                return false;
         ask->answered = nobody_hears;
         ask->sent_at = loop_now(loop_of(wire));
         list_init(&ask->listed);
-        if (write_bound(ask, wire) != PAWL_OK) {
+        if (wire_send(wire, ask, sql, values) != PAWL_OK) {
                 free(ask);
-                return;
+                return false;
         }
         list_append(&wire->asked, &ask->listed);
-        wire->lock_limit = wire->postgres->lock_limit;
+        return true;
+}
+
+/* Another bound than the server has: said before what it is for. Without memory the next time. */
+static void send_bound(struct wire *wire)
+{
+        struct values values = {.count = 0};
+
+        value_number(&values, wire->postgres->lock_limit / MS);
+        if (send_beside(wire, SQL_BOUND, &values))
+                wire->lock_limit = wire->postgres->lock_limit;
 }
 
 enum { BOUNDS_IN_TTL = 12 };
@@ -293,6 +297,8 @@ static int send_ask(struct wire *wire, struct ask *ask)
         if (code != PAWL_OK)
                 return code;
         list_append(&wire->asked, &ask->listed);
+        if (ask->tells) /* without memory: who was granted it looks by itself, later */
+                send_beside(wire, SQL_TELL, &(struct values){.count = 0});
         watch_time(wire);
         wire_flush(wire);
         if (idle && !wire->patient)

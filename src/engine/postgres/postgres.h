@@ -45,6 +45,7 @@ struct ask {
         PGresult *result; /* what came of it so far */
         enum sql sql;
         bool prepares; /* its statement is prepared in the same flight: one result more */
+        bool tells;    /* it may grant something to others, who are notified by the statement behind it: SQL_TELL */
 };
 
 /* Parameters of a statement, in their order. Everything is borrowed until wire_send. */

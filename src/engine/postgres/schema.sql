@@ -14,7 +14,6 @@
 --
 --     GRANT SELECT, UPDATE ON pawl.lock TO worker;
 --     GRANT SELECT, INSERT, DELETE ON pawl.wait TO worker;
---     GRANT USAGE ON SEQUENCE pawl.ticket TO worker;
 --
 -- and for ?mode=advisory
 --
@@ -85,15 +84,21 @@ BEGIN
         FROM (VALUES ('adopt', 'adopt'), ('list_holders', 'list_holders'), ('show_lock', 'show_lock'),
                      ('lock_version', 'serves_since'), ('acquire', 'keep_value'), ('acquire', 'store_value'),
                      ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value'), ('advisory_enter', 'life_of'),
-                     ('renew', 'renew_one'), ('renew', 'still_holds')) AS f(had, made),
+                     ('renew', 'renew_one'), ('renew', 'still_holds'), ('line_up', 'next_ticket'), ('line_up', 'count_before'),
+                     ('list_holders', 'list_between'), ('list_holders', 'prefix_end'), ('tell', 'tell_later'), ('release', 'hand_on')) AS f(had, made),
              pg_proc AS p, aclexplode(p.proacl) AS a
         WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner)
-              AND (newer = 1 OR f.made IN ('life_of', 'renew_one', 'still_holds'));
+              AND (newer = 1 OR f.had IN ('renew', 'line_up', 'list_holders', 'tell', 'release') OR f.made = 'life_of');
     END IF;
     IF newer = 1 THEN
         DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
         ALTER TABLE lock ADD taken bigint, ADD taker text, ADD taker_note text;
         ALTER TABLE share ADD taker text, ADD taker_note text;
+    END IF;
+    IF newer < 3 THEN
+        ALTER TABLE lock ADD seen_at timestamptz NOT NULL DEFAULT '-infinity';
+        ALTER TABLE lock ALTER seen_at SET DEFAULT clock_timestamp();
+        DROP SEQUENCE ticket;
     END IF;
     IF to_regtype('tenure') IS NULL THEN
         -- One who held a lock before. how: 1 released, 2 expired, 4 broken. mode: 0 exclusive, 1 shared.
@@ -126,8 +131,10 @@ CREATE TABLE IF NOT EXISTS lock (
     past       tenure[] NOT NULL DEFAULT '{}', -- the last 8, the latest first
     taken      bigint,                         -- the grant with this token was taken up by another, whom others see since then
     taker      text,
-    taker_note text
+    taker_note text,
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp() -- not unused before that; see reap(), which alone changes it
 ) WITH (fillfactor = 70, toast_tuple_target = 8160);
+CREATE INDEX IF NOT EXISTS lock_seen_at ON lock (seen_at);
 
 -- Shared holders. While there are any the lock has no exclusive one.
 CREATE TABLE IF NOT EXISTS share (
@@ -168,8 +175,6 @@ CREATE UNLOGGED TABLE IF NOT EXISTS wait (
     PRIMARY KEY (name, ticket)
 ) WITH (fillfactor = 70);
 
-CREATE SEQUENCE IF NOT EXISTS ticket;
-
 -- No token of a name that was reaped is greater.
 CREATE TABLE IF NOT EXISTS floor (only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one), token bigint NOT NULL);
 INSERT INTO floor (token) VALUES (0) ON CONFLICT DO NOTHING;
@@ -209,9 +214,18 @@ CREATE OR REPLACE FUNCTION lives(client bigint) RETURNS boolean LANGUAGE sql VOL
     SELECT CASE WHEN pg_try_advisory_lock_shared(life_of(client)) THEN NOT pg_advisory_unlock_shared(life_of(client)) ELSE true END
 $$;
 
+-- Remembers a message for the statement `tell`, which the client sends in the same flight. From NOTIFY to the end of its commit, disk and
+-- standbys included, PostgreSQL lets no other transaction of any database with a NOTIFY commit; one that has nothing but the NOTIFY is
+-- over at once. The session remembers it, and forgets it if this transaction is rolled back. Always true, as the next.
+CREATE OR REPLACE FUNCTION tell_later(client bigint, message text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT set_config('pawl.news', coalesce(nullif(current_setting('pawl.news', true), '') || ',', '') || to_hex(client) || ' ' || message,
+                      false) IS NOT NULL
+$$;
+
 -- Always true: an assignment costs less than a statement.
 CREATE OR REPLACE FUNCTION tell(client bigint, message text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT pg_notify('pawl_' || to_hex(client), message) IS NOT NULL
+    SELECT CASE WHEN current_setting('pawl.later', true) = 'on' THEN tell_later(client, message)
+                ELSE pg_notify('pawl_' || to_hex(client), message) IS NOT NULL END
 $$;
 
 -- Who waited for a row must then see what was committed meanwhile.
@@ -394,6 +408,24 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
+-- A place in the queue of a name, behind all others. By the clock, as tokens are: a sequence goes back with a failover to a standby that
+-- lagged, and those who come with their tickets from before would stand behind all newcomers. Whoever calls this has the lock's row
+-- locked. last: its served. In PL/pgSQL, as the next: its plans are kept, those of SQL with a query in it are made each time.
+CREATE OR REPLACE FUNCTION next_ticket(my_name text, last bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN greatest(next_token(last), 1 + (SELECT w.ticket FROM wait AS w WHERE w.name = my_name AND w.ticket > last
+                                           ORDER BY w.ticket DESC LIMIT 1));
+END
+$$;
+
+-- How many are in the queue before this ticket, as far as that matters (look_in).
+CREATE OR REPLACE FUNCTION count_before(my_name text, last bigint, my_ticket bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM (SELECT FROM wait AS w WHERE w.name = my_name AND w.ticket > last AND w.ticket < my_ticket
+                                  LIMIT 500) AS ahead);
+END
+$$;
+
 -- In how many ms to look whether what stands in the way is over by itself: the first in line at once when it may be, those
 -- behind it a little later each.
 CREATE OR REPLACE FUNCTION look_in(over_at timestamptz, ahead bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -413,7 +445,6 @@ CREATE OR REPLACE FUNCTION acquire(my_name text, my_uid uuid, my_client bigint, 
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
-    first bigint; -- the first ticket in line before us; NULL: nobody waits
     over_at timestamptz;
     l lock;
 BEGIN
@@ -445,10 +476,9 @@ BEGIN
                     RETURN;
                 END IF;
                 UPDATE wait AS w SET client = my_client, asked_at = clock_timestamp() WHERE w.name = my_name AND w.uid = my_uid
-                RETURNING w.ticket, (SELECT f.ticket FROM wait AS f WHERE f.name = my_name AND f.ticket > l.served
-                                     ORDER BY f.ticket LIMIT 1) INTO ticket, first;
+                RETURNING w.ticket INTO ticket;
                 IF FOUND THEN
-                    look := look_in(l.expires_at + l.delay * interval '1 ms', coalesce(ticket - first, 0));
+                    look := look_in(l.expires_at + l.delay * interval '1 ms', count_before(my_name, l.served, ticket));
                     RETURN;
                 END IF;
                 ticket := 0;
@@ -481,13 +511,16 @@ BEGIN
         END IF;
     END IF;
 
+    -- Somebody may have got the ticket of one who comes back, if the clock was set back meanwhile: he stands behind that one then.
+    WHILE my_ticket > 0 AND EXISTS (SELECT FROM wait AS w WHERE w.name = my_name AND w.ticket = my_ticket AND w.uid <> my_uid) LOOP
+        my_ticket := my_ticket + 1;
+    END LOOP;
     -- Everybody stands in line; who comes first does not stand long.
-    INSERT INTO wait AS w VALUES (my_name, coalesce(nullif(my_ticket, 0), nextval('ticket')), my_uid, my_client, my_owner,
+    INSERT INTO wait AS w VALUES (my_name, coalesce(nullif(my_ticket, 0), next_ticket(my_name, l.served)), my_uid, my_client, my_owner,
                                   my_note, my_mode, my_max_holders, my_ttl, my_delay, my_age, my_detached,
                                   clock_timestamp(), clock_timestamp())
     ON CONFLICT (uid) DO UPDATE SET client = excluded.client, asked_at = excluded.asked_at WHERE w.name = excluded.name
-    RETURNING w.ticket, (SELECT f.ticket FROM wait AS f WHERE f.name = my_name AND f.ticket > l.served
-                         ORDER BY f.ticket LIMIT 1) INTO ticket, first;
+    RETURNING w.ticket INTO ticket;
     IF ticket IS NULL THEN
         RAISE 'the claim % waits for another lock', my_uid USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -515,7 +548,7 @@ BEGIN
     IF l.uid IS NULL THEN
         over_at := least(l.free_at, (SELECT min(expires_at) FROM share WHERE name = my_name));
     END IF;
-    look := look_in(over_at, coalesce(ticket - first, 0));
+    look := look_in(over_at, count_before(my_name, l.served, ticket));
 END
 $$;
 
@@ -540,11 +573,11 @@ BEGIN
         RETURN;
     END IF;
     token := 0;
-    ticket := nextval('ticket');
+    ticket := next_ticket(my_name, last);
     INSERT INTO wait VALUES (my_name, ticket, my_uid, my_client, my_owner, my_note, my_mode, my_max_holders, my_ttl, my_delay,
                              my_age, my_detached, clock_timestamp(), clock_timestamp());
     IF others THEN
-        look := look_in(over_at, ticket - (SELECT ticket FROM wait WHERE name = my_name AND ticket > last ORDER BY ticket LIMIT 1));
+        look := look_in(over_at, count_before(my_name, last, ticket));
     ELSE
         UPDATE lock SET crowded = true WHERE name = my_name;
         look := look_in(over_at, 0);
@@ -614,6 +647,16 @@ BEGIN
     IF l.uid IS NULL THEN
         RETURN QUERY SELECT * FROM serve(l, my_client);
     END IF;
+END
+$$;
+
+-- The same for clients that send `tell` behind it.
+CREATE OR REPLACE FUNCTION hand_on(my_name text, my_uid uuid, my_client bigint, my_lost boolean)
+RETURNS TABLE (uid uuid, token bigint, lease bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM set_config('pawl.later', 'on', true);
+    RETURN QUERY SELECT * FROM release(my_name, my_uid, my_client, my_lost);
 END
 $$;
 
@@ -833,19 +876,37 @@ CREATE OR REPLACE FUNCTION unix_ms(moment timestamptz) RETURNS bigint LANGUAGE s
     SELECT floor(date_part('epoch', moment) * 1000)::bigint
 $$;
 
+-- The least text behind all names that begin so, by their bytes (COLLATE "C"): its last letter is the next one. A letter that has no next
+-- one everywhere (beyond ASCII) is left out, which is more than needed and never less. Nothing left: behind the last name there is.
+CREATE OR REPLACE FUNCTION prefix_end(my_prefix text) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    kept text := regexp_replace(my_prefix, '[^ -}]+$', '');
+BEGIN
+    IF kept = '' THEN
+        RETURN coalesce((SELECT name FROM lock ORDER BY name DESC LIMIT 1), '') || '~';
+    END IF;
+    RETURN left(kept, -1) || chr(ascii(right(kept, 1)) + 1);
+END
+$$;
+
 -- Who holds the locks whose names begin with these letters, and FREE entries for those that nobody has and that are not
--- simply free. role: 1 holder, 2 waiter, 3 past, 4 free. The names are told without their first strip letters.
-CREATE OR REPLACE FUNCTION list_holders(my_prefix text, strip int)
+-- simply free. role: 1 holder, 2 waiter, 3 past, 4 free. The names are told without their first strip letters. my_end: none of the names
+-- is at or behind it. Without nested loops: the planner, who does not know the bounds, believes that few names lie between them.
+CREATE OR REPLACE FUNCTION list_between(my_prefix text, my_end text, strip int)
 RETURNS TABLE (role int, name text, owner text, note text, token bigint, remaining bigint, since bigint, until bigint, how int,
                mode int, max_holders int, waiters bigint, detached boolean, age bigint)
-LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS moment),
+LANGUAGE plpgsql SET enable_nestloop = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS moment),
     locks AS (
         SELECT l.*, l.uid IS NOT NULL AND l.expires_at > moment AS held, moment,
                greatest(l.free_at, CASE WHEN l.uid IS NOT NULL THEN l.expires_at + l.delay * interval '1 ms' END) AS delayed_until
         FROM lock AS l, clock
-        WHERE l.name >= my_prefix AND starts_with(l.name, my_prefix) AND (l.crowded OR l.uid IS NOT NULL)),
-    queues AS (SELECT w.name, count(*) AS waiters FROM wait AS w WHERE w.name >= my_prefix GROUP BY w.name),
+        WHERE l.name >= my_prefix AND l.name < my_end AND starts_with(l.name, my_prefix) AND (l.crowded OR l.uid IS NOT NULL)),
+    queues AS (SELECT w.name, count(*) AS waiters FROM wait AS w WHERE w.name >= my_prefix AND w.name < my_end
+               GROUP BY w.name),
     holders AS (
         SELECT l.name, CASE WHEN l.taken = l.token THEN l.taker ELSE l.owner END AS owner,
                CASE WHEN l.taken = l.token THEN coalesce(l.taker_note, l.note) ELSE l.note END AS note,
@@ -854,14 +915,25 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
         UNION ALL
         SELECT s.name, coalesce(s.taker, s.owner), coalesce(s.taker_note, s.note), s.token, s.expires_at, s.since, 1,
                s.max_holders, s.detached, s.age
-        FROM share AS s, clock WHERE s.name >= my_prefix AND starts_with(s.name, my_prefix) AND s.expires_at > moment)
+        FROM share AS s, clock
+        WHERE s.name >= my_prefix AND s.name < my_end AND starts_with(s.name, my_prefix) AND s.expires_at > moment)
     SELECT CASE WHEN h.name IS NULL THEN 4 ELSE 1 END, substr(l.name, strip + 1), coalesce(h.owner, ''), coalesce(h.note, ''),
            coalesce(h.token, 0), greatest(0, unix_ms(coalesce(h.expires_at, l.delayed_until)) - unix_ms(l.moment)),
            coalesce(unix_ms(h.since), 0), 0::bigint, 0, coalesce(h.mode, 0), coalesce(h.max_holders, 0), coalesce(q.waiters, 0),
            coalesce(h.detached, false), coalesce(h.age, 0)
     FROM locks AS l LEFT JOIN holders AS h ON h.name = l.name LEFT JOIN queues AS q ON q.name = l.name
     WHERE h.name IS NOT NULL OR q.waiters > 0 OR l.delayed_until > l.moment
-    ORDER BY l.name, h.token
+    ORDER BY l.name, h.token;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION list_holders(my_prefix text, strip int)
+RETURNS TABLE (role int, name text, owner text, note text, token bigint, remaining bigint, since bigint, until bigint, how int,
+               mode int, max_holders int, waiters bigint, detached boolean, age bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM list_between(my_prefix, prefix_end(my_prefix), strip);
+END
 $$;
 
 -- The same of one lock, then its queue in its order, then those who had it before, the latest first. No row: it was never
@@ -874,7 +946,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     waiting bigint := (SELECT count(*) FROM wait WHERE name = my_name);
 BEGIN
-    RETURN QUERY SELECT * FROM list_holders(my_name, 0) AS h WHERE h.name = my_name;
+    RETURN QUERY SELECT * FROM list_between(my_name, my_name || chr(1), 0) AS h WHERE h.name = my_name;
     RETURN QUERY SELECT 2, w.name, w.owner, w.note, 0::bigint, 0::bigint, unix_ms(w.since), 0::bigint, 0, w.mode, w.max_holders,
                         waiting, w.detached, coalesce(w.age, 0)
                  FROM wait AS w WHERE w.name = my_name ORDER BY w.ticket;
@@ -896,36 +968,50 @@ BEGIN
 END
 $$;
 
--- Takes rows away that nobody has used for so long, at most 10,000; what their tokens were stays in floor. Returns how many. And
--- values that were to be kept no longer, likewise.
+-- Takes rows away that nobody has used for this long, and values whose time is over; what the tokens were stays in floor. Looks at 500 of
+-- each at most and returns how many it has looked at: if that is 500 there may be more. 0 also if another one is reaping.
+--
+-- What every use of a lock changes is in no index, or each would write one (HOT). So there is seen_at, which only this changes: rows that
+-- were in use when it came are not looked at again before they can be old enough.
 CREATE OR REPLACE FUNCTION reap(older interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     before timestamptz := clock_timestamp() - older;
     l lock;
-    reaped bigint;
+    looked bigint := 0;
+    gone bigint;
+    greatest_token bigint := 0;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM refuse_isolation();
     END IF;
-    PERFORM FROM floor FOR UPDATE; -- one at a time
-    -- What was left behind by waiters that died, or by a crash. Rows that are in use are not waited for.
-    FOR l IN SELECT * FROM lock WHERE since < before AND (crowded OR uid IS NOT NULL)
-                                      AND (uid IS NULL OR expires_at < before)
-             ORDER BY name LIMIT 1000 FOR UPDATE SKIP LOCKED LOOP
-        PERFORM serve(settle(l), 0);
+    PERFORM FROM floor FOR UPDATE SKIP LOCKED; -- one at a time
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    -- Rows that somebody uses at this moment are not waited for.
+    FOR l IN SELECT * FROM lock WHERE seen_at < before ORDER BY seen_at LIMIT 500 FOR UPDATE SKIP LOCKED LOOP
+        looked := looked + 1;
+        IF l.since < before AND (l.crowded OR l.uid IS NOT NULL) AND (l.uid IS NULL OR l.expires_at < before) THEN
+            PERFORM serve(settle(l), 0); -- left behind by waiters that died, or by a crash
+            SELECT * INTO l FROM lock WHERE name = l.name;
+        END IF;
+        IF l.uid IS NULL AND NOT l.crowded AND l.since < before THEN
+            DELETE FROM lock WHERE name = l.name;
+            greatest_token := greatest(greatest_token, l.token);
+        ELSE
+            UPDATE lock SET seen_at = CASE WHEN l.uid IS NULL AND NOT l.crowded THEN coalesce(l.since, clock_timestamp())
+                                          ELSE clock_timestamp() END
+            WHERE name = l.name;
+        END IF;
     END LOOP;
-    WITH gone AS (DELETE FROM lock WHERE uid IS NULL AND NOT crowded AND since < before AND name IN (
-                      SELECT name FROM lock WHERE uid IS NULL AND NOT crowded AND since < before
-                      ORDER BY name LIMIT 10000 FOR UPDATE SKIP LOCKED)
-                  RETURNING token),
-    kept AS (UPDATE floor SET token = greatest(token, (SELECT max(token) FROM gone)))
-    SELECT count(*) INTO reaped FROM gone;
+    UPDATE floor SET token = greatest_token WHERE token < greatest_token;
     DELETE FROM value AS v USING (SELECT name, advisory FROM value WHERE keep_until <= clock_timestamp()
-                                  ORDER BY keep_until LIMIT 10000 FOR UPDATE SKIP LOCKED) AS over
+                                  ORDER BY keep_until LIMIT 500 FOR UPDATE SKIP LOCKED) AS over
     WHERE v.name = over.name AND v.advisory = over.advisory AND v.keep_until <= clock_timestamp();
-    RETURN reaped;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN greatest(looked, gone);
 END
 $$;
 
@@ -950,7 +1036,7 @@ BEGIN
     pid := pg_backend_pid();
     fast := has_table_privilege('lock', 'SELECT') AND has_table_privilege('lock', 'UPDATE')
             AND has_table_privilege('wait', 'SELECT') AND has_table_privilege('wait', 'INSERT')
-            AND has_table_privilege('wait', 'DELETE') AND has_sequence_privilege('ticket', 'USAGE');
+            AND has_table_privilege('wait', 'DELETE');
 END
 $$;
 

@@ -64,7 +64,7 @@ UPDATE lock SET past = ROW(lock.uid, lock.token, lock.owner, lock.note, lock.sin
 FROM w WHERE lock.name = $1 AND lock.uid = $2
 RETURNING w.uid, lock.token, w.lease,
           CASE WHEN w.client <> $3
-               THEN tell(w.client, 'granted ' || replace(w.uid::text, '-', '') || ' ' || lock.token || ' ' || w.lease) END
+               THEN tell_later(w.client, 'granted ' || replace(w.uid::text, '-', '') || ' ' || lock.token || ' ' || w.lease) END
 
 -- name: acquire
 SELECT token, ticket, look, seen FROM acquire($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -73,7 +73,13 @@ SELECT token, ticket, look, seen FROM acquire($1, $2, $3, $4, $5, $6, $7, $8, $9
 SELECT token, ticket, look, seen FROM line_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: release
-SELECT uid, token, lease FROM release($1, $2, $3, $4)
+SELECT uid, token, lease FROM hand_on($1, $2, $3, $4)
+
+-- Behind hand and release, in the same flight and in a transaction of its own: whoever was granted the lock is notified. What was
+-- committed before is told, whatever becomes of us: the server has both statements by then.
+-- name: tell
+SELECT pg_notify('pawl_' || split_part(news, ' ', 1), substr(news, strpos(news, ' ') + 1)), set_config('pawl.news', '', false)
+FROM unnest(string_to_array(current_setting('pawl.news', true), ',')) AS news
 
 -- name: cancel
 SELECT uid, token, lease FROM cancel($1, $2, $3)
@@ -157,7 +163,7 @@ SELECT set_config('idle_session_timeout', $1, false)
 
 -- pawl doctor: what this server, this database and this role are like, as names and values; NULL is not known. $1: the
 -- schema; $2: owner=. Nothing of the schema is run, for nobody knows yet whose it is. The settings are those that somebody set, for all
--- or for this role: nothing of ours was said before, but the search_path, pg_catalog.
+-- or for this role: nothing of ours was said before, but the search_path, pg_catalog, and that it may take its time.
 -- name: examine
 WITH home AS (SELECT to_regnamespace(quote_ident($1)) AS oid),
 functions AS (SELECT p.oid FROM pg_proc AS p, home WHERE p.pronamespace = home.oid AND p.prosecdef),
@@ -177,7 +183,8 @@ SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
     ('unknown standbys', standbys.unknown::text),
     ('synchronous_standby_names', current_setting('synchronous_standby_names')),
     ('idle_session_timeout', current_setting('idle_session_timeout', true)),
-    ('statement_timeout', current_setting('statement_timeout')),
+    ('statement_timeout', (SELECT CASE reset_val WHEN '0' THEN '0' ELSE reset_val || 'ms' END FROM pg_settings
+                           WHERE name = 'statement_timeout')),
     ('lock_timeout', current_setting('lock_timeout')),
     ('default_transaction_isolation', current_setting('default_transaction_isolation')),
     ('tcp_keepalives_idle', current_setting('tcp_keepalives_idle')),
@@ -198,9 +205,8 @@ SELECT f.name, f.value FROM home, standbys, LATERAL (VALUES
     ('may write', (SELECT bool_and(CASE c.relname
                        WHEN 'lock' THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE')
                        WHEN 'wait' THEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
-                                        AND has_table_privilege(c.oid, 'DELETE')
-                       ELSE has_sequence_privilege(c.oid, 'USAGE') END)::text
-                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname IN ('lock', 'wait', 'ticket'))),
+                                        AND has_table_privilege(c.oid, 'DELETE') END)::text
+                   FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname IN ('lock', 'wait'))),
     ('may count', (SELECT has_sequence_privilege(c.oid, 'USAGE')::text
                    FROM pg_class AS c WHERE c.relnamespace = home.oid AND c.relname = 'advisory_token')),
     ('may change', (SELECT bool_and(pg_get_userbyid(n.nspowner) = current_user)::text FROM pg_namespace AS n WHERE n.oid = home.oid)),

@@ -132,7 +132,9 @@ class Session:
         return claim
 
     def release(self, name, uid, lost=False):
-        return self.first_and_grants(self(statement("release"), name, uid, self.client, lost), uid)
+        rows = self(statement("release"), name, uid, self.client, lost)
+        self(statement("tell"))
+        return self.first_and_grants(rows, uid)
 
     def cancel(self, name, uid):
         return self.first_and_grants(self(statement("cancel"), name, uid, self.client), uid)
@@ -233,6 +235,7 @@ def line_up(session, name, mode=0, ttl=10000):
 def hand(session, name, uid):
     """Who has it now, with which token and for how long; None if it is not as simple as that."""
     rows = session(statement("hand"), name, uid, session.client)
+    session(statement("tell"))
     return rows[0][:3] if rows else None
 
 
@@ -1023,7 +1026,7 @@ def reap_takes_what_nobody_uses_and_leaves_the_rest():
     one.release("p/free", uids["free"])
     one.age("p/expired", 7200)
     one.age("p/dead", 7200)
-    one("UPDATE lock SET since = since - interval '2 h' WHERE name LIKE 'p/%%'")
+    one("UPDATE lock SET since = since - interval '2 h', seen_at = seen_at - interval '2 h' WHERE name LIKE 'p/%%'")
     token = one.row("p/free", "token")
     one("UPDATE lock SET token = token + 1000000000 WHERE name = 'p/free'")
     equal(one("SELECT reap(%s::interval)", "1 day"), [(0,)])
@@ -1033,6 +1036,81 @@ def reap_takes_what_nobody_uses_and_leaves_the_rest():
     require(one("SELECT token FROM floor")[0][0] >= token + 1000000000)
     require(one.attempt("p/free") > token + 1000000000)
     one("UPDATE floor SET token = 0")
+
+
+def plan_of(session, text, *values):
+    return "\n".join(row[0] for row in session("EXPLAIN (COSTS OFF) " + text, *values))
+
+
+@test
+def reap_works_in_batches_that_are_found_by_an_index_and_looks_once_an_hour_at_what_is_in_use():
+    one = Session()
+    one("INSERT INTO lock (name, since, seen_at) SELECT 'reap/' || n, clock_timestamp() - interval '3 h', clock_timestamp() - interval '3 h'"
+        " FROM generate_series(1, 1100) AS n")
+    one("UPDATE lock SET seen_at = '-infinity' WHERE name = 'reap/7'")  # as in a schema that was older
+    held = one.hold("reap/held")
+    one("UPDATE lock SET seen_at = seen_at - interval '3 h' WHERE name = 'reap/held'")
+    counts = []
+    while not counts or counts[-1] == 500:
+        counts += one("SELECT reap('1 h')")[0]
+    equal(sum(counts), 1101, counts)
+    equal(one("SELECT name FROM lock WHERE starts_with(name, 'reap/')"), [("reap/held",)])
+    equal(one("SELECT reap('1 h')"), [(0,)], "it is looked at again and again")
+    equal(one.release("reap/held", held.uid)[0], 1)
+    plan = plan_of(one, "SELECT * FROM lock WHERE seen_at < now() ORDER BY seen_at LIMIT 500 FOR UPDATE SKIP LOCKED")
+    require("lock_seen_at" in plan, plan)
+
+
+@test
+def who_reaps_beside_another_does_not_wait_for_it():
+    one, two = Session(), Session()
+    one("BEGIN")
+    one("SELECT FROM floor FOR UPDATE")
+    equal(two("SELECT reap('1 h')"), [(0,)])
+    one("ROLLBACK")
+
+
+@test
+def a_prefix_is_looked_for_between_two_bounds():
+    one = Session()
+    names = ["a", "a}", "a~", "ab", "b", "a\u00e4", "a\u00e4b", "a\u00e5", "\U0010ffff", "\U0010ffffz", "~"]
+    held = [(name, one.hold("bound/" + name).uid) for name in names]
+    for prefix in ("", "a", "a}", "a~", "ab", "a\u00e4", "\U0010ffff", "~", "nothing"):
+        equal({entry.name for entry in one.list("bound/" + prefix, 6)}, {name for name in names if name.startswith(prefix)}, prefix)
+        equal({entry.name for entry in one.list(prefix) if entry.name.startswith("bound/")},
+              {"bound/" + name for name in names if ("bound/" + name).startswith(prefix)}, prefix)
+    for name, uid in held:
+        equal([entry.name for entry in one.show("bound/" + name)], ["bound/" + name])
+        equal(one.release("bound/" + name, uid)[0], 1)
+    require(one("SELECT prefix_end('job/')") == [("job0",)])
+    plan = plan_of(one, "SELECT * FROM lock AS l WHERE l.name >= %s AND l.name < %s AND (l.crowded OR l.uid IS NOT NULL)", "a", "b")
+    require(re.search("Index Cond: .*>=.*<", plan), plan)
+
+
+@test
+def those_who_waited_before_a_failover_that_forgot_are_served_before_newcomers():
+    """The queue is empty on the standby, and a sequence would have gone back."""
+    one, two, three, four = [Session() for _ in range(4)]
+    held = one.hold("forgot")
+    waiting = [(session, session.acquire("forgot")) for session in (two, three)]
+    one("DELETE FROM wait WHERE name = 'forgot'")
+    one("UPDATE lock SET crowded = false WHERE name = 'forgot'")
+    if one("SELECT to_regclass('ticket') IS NOT NULL")[0][0]:
+        one("SELECT setval('ticket', 1)")
+    newcomer = four.acquire("forgot")
+    for session, claim in reversed(waiting):
+        again = session.acquire("forgot", uid=claim.uid, ticket=claim.ticket)
+        equal(again.ticket, claim.ticket)
+    equal(one.waiters("forgot"), [claim.uid for _, claim in waiting] + [newcomer.uid])
+    # Somebody has got the same ticket: it is no error, and costs no turn.
+    one("DELETE FROM wait WHERE name = 'forgot' AND uid = %s", waiting[0][1].uid)
+    one("UPDATE wait SET ticket = %s WHERE uid = %s", waiting[0][1].ticket, newcomer.uid)
+    again = two.acquire("forgot", uid=waiting[0][1].uid, ticket=waiting[0][1].ticket)
+    equal(again.ticket, waiting[0][1].ticket + 1)
+    equal(one.release("forgot", held.uid)[0], 1)
+    for session, claim in (four, newcomer), waiting[0], waiting[1]:
+        session.told("granted", claim.uid)
+        equal(session.release("forgot", claim.uid)[0], 1)
 
 
 @test
@@ -1112,7 +1190,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
                 raise Wrong("allowed: " + text)
             except psycopg2.errors.InsufficientPrivilege:
                 pass
-        for right in "SELECT, UPDATE ON pawl.lock", "SELECT, INSERT, DELETE ON pawl.wait", "USAGE ON SEQUENCE pawl.ticket":
+        for right in "SELECT, UPDATE ON pawl.lock", "SELECT, INSERT, DELETE ON pawl.wait":
             admin(sql.SQL("GRANT " + right + " TO {}").format(sql.Identifier(role)))
         trusted = Session(user=role, password=word)
         equal(trusted.fast, True)
@@ -1310,6 +1388,51 @@ def the_short_ways_of_a_queue_keep_its_order_and_its_tokens():
     equal(hand(three, "q1", third.uid), None)
     equal(three.release("q1", third.uid), (1, []))
     equal([past.token for past in one.show("q1") if past.role == 3][1:], [next_token, token, held.token])
+
+
+@test
+def who_hands_a_lock_on_commits_without_a_notify_and_tells_afterwards():
+    """A NOTIFY keeps all others of the cluster from committing until its own commit is on disk: pg_locks shows it as database 0."""
+    for way in "hand", "release":
+        one, two, name = Session(), Session(), "later/" + way
+        held, next_one = one.hold(name), two.acquire(name)
+        words = (name, held.uid, one.client) + ((False,) if way == "release" else ())
+        rows = one(statement(way), *words)
+        equal(rows[-1][0] if way == "hand" else rows[0][0], next_one.uid if way == "hand" else held.uid)
+        time.sleep(0.2)
+        two.hear()
+        equal(two.notes, [], "it was told in the same transaction")
+        one(statement("tell"))
+        token, _ = two.told("granted", next_one.uid)
+        equal(token, two.row(name, "token"))
+        one(statement("tell"))
+        time.sleep(0.1)
+        two.hear()
+        equal(len(two.notes), 1, "it was told twice")
+        equal(two.release(name, next_one.uid)[0], 1)
+
+
+@test
+def what_was_rolled_back_is_not_told():
+    one, two = Session(), Session()
+    held, next_one = one.hold("later/back"), two.acquire("later/back")
+    one("BEGIN")
+    one(statement("release"), "later/back", held.uid, one.client, False)
+    one("ROLLBACK")
+    one(statement("tell"))
+    time.sleep(0.2)
+    two.hear()
+    equal(two.notes, [])
+    equal(one.release("later/back", held.uid)[0], 1)
+    two.told("granted", next_one.uid)
+
+
+@test
+def clients_of_older_versions_are_told_by_the_release_itself():
+    one, two = Session(), Session()
+    held, next_one = one.hold("later/old"), two.acquire("later/old")
+    one("SELECT release('later/old', %s, %s, false)", held.uid, one.client)
+    two.told("granted", next_one.uid)
 
 
 @test
