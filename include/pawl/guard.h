@@ -51,9 +51,8 @@ struct pawl_guard_options {
         uint32_t size;          /* sizeof(struct pawl_guard_options): PAWL_GUARD sets it */
         uint32_t flags;         /* none yet: 0 */
         uint32_t resources_max; /* mem: at most so many, then PAWL_FULL; 0: 65536 */
-        uint32_t
-                wait_ms; /* how long a call waits at most, for other threads, another inside the resource, a server; 0: 10 s */
-        struct pawl_why *why; /* of pawl_guard_open */
+        uint32_t wait_ms;       /* how long a call waits at most: for threads, other processes, a server; 0: 10 s */
+        struct pawl_why *why;   /* of pawl_guard_open */
 };
 
 #ifndef __cplusplus

@@ -117,8 +117,8 @@ static int keep_access(int fd, const struct stat *old)
 }
 
 /* Marks and the lock are their owner's alone; in a directory that its group may write, the group's too: its members could
- * replace them anyway, and are to use the guard. Whatever the umask, and as well as we may: the next one to come says what is
- * missing. */
+ * replace them anyway, and are to use the guard. Whatever the umask, and as well as we may: the next one to come says what
+ * is missing. */
 static void share_with_group(int directory, int fd)
 {
         struct stat around;

@@ -563,8 +563,8 @@ static void sqlite_close(pawl_guard *guard)
 {
         struct sqlite *sqlite = sqlite_of(guard);
 
-        /* A child of fork leaves its parent's connection alone: closing it would clear away the parent's journal. Nor does it
-         * end the condition, for which threads of the parent may have waited: that would wait for them. */
+        /* A child of fork leaves its parent's connection alone: closing it would clear away the parent's journal. Nor
+         * does it end the condition, for which threads of the parent may have waited: that would wait for them. */
         if (guard->pid == getpid()) {
                 sqlite_disconnect(sqlite);
                 sqlite_end_turns(sqlite);
