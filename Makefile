@@ -6,6 +6,7 @@
 #   make check      the plain build, every engine, every promise once: a few minutes; ONLY=redis selects by a word
 #   make bench      figures against their floor and their peers; ROWS=1,2,17 selects rows of the table
 #   make install    PREFIX=/usr/local DESTDIR=
+#   make uninstall  what the last make install put there, same DESTDIR
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
 #   make models     searches the models of the protocols, all of them; some minutes
@@ -21,11 +22,13 @@ all: build
 	@$(BUILD)/pawl engines
 
 build:
-	@[ -f $(BUILD)/build.ninja ] || .ci/packages build
+	@[ -f $(BUILD)/build.ninja ] || .ci/packages --say build
 	@.ci/configure $(BUILD) --prefix=$(PREFIX)
 	@if [ -t 1 ]; then ninja -C $(BUILD); else ninja -C $(BUILD) --quiet; fi
 
-run: build
+run:
+	@[ -f $(BUILD)/build.ninja ] || .ci/packages build
+	@$(MAKE) build
 	@$(BUILD)/pawl demo
 
 test:
@@ -58,7 +61,10 @@ install: build
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
+uninstall:
+	@DESTDIR=$(DESTDIR) .ci/uninstall $(BUILD)
+
 clean:
 	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
 
-.PHONY: all build run test check check-style bench fuzz models install clean
+.PHONY: all build run test check check-style bench fuzz models install uninstall clean

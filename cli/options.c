@@ -54,10 +54,25 @@ bool option_text(const struct option *option, const char *text)
         return true;
 }
 
+/* It is a duration but for its size: with the number 1 it would be one. */
+static bool is_too_long(const char *text)
+{
+        size_t digits = strspn(text, "0123456789");
+        char shorter[16];
+        int64_t ms;
+
+        snprintf(shorter, sizeof(shorter), "1%s", text + digits);
+        return digits && pawl_duration(shorter, &ms) == PAWL_OK;
+}
+
 bool option_duration(const struct option *option, const char *text)
 {
         int64_t ms;
 
+        if (pawl_duration(text, &ms) != PAWL_OK && is_too_long(text)) {
+                say("%s: '%s' is longer than ten years", option_name(option), text);
+                return false;
+        }
         if (pawl_duration(text, &ms) != PAWL_OK) {
                 say("%s wants a duration such as 500ms, 10s, 2m or 1h, not '%s'", option_name(option), text);
                 return false;

@@ -153,6 +153,8 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
 
         if (!out)
                 return PAWL_INVALID;
+        if (theirs && theirs->size == 0)
+                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_OPEN(...)", "pawl_open_options");
         code = options_read(&options, sizeof(options), theirs);
         if (code != PAWL_OK)
                 return code;

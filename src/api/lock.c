@@ -62,6 +62,8 @@ static int read_options(struct pawl_client *client, const struct pawl_lock_optio
         *options = theirs ? theirs : &defaults;
         if (!theirs)
                 return PAWL_OK;
+        if (theirs->size == 0)
+                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_LOCK(...)", "pawl_lock_options");
         if (theirs->size != sizeof(*theirs)) {
                 code = options_read(room, sizeof(*room), theirs);
                 *options = room;

@@ -10,4 +10,8 @@
  * PAWL_INVALID: the size was not set; mine is zeroed. */
 int options_read(void *mine, size_t size, const void *theirs);
 
+/* For options whose size is 0: nothing can be read from them but why, which every version has in that place; a caller
+ * who forgot the size is told so. With the macro that sets it, and the struct. */
+#define OPTIONS_SIZELESS "the options have no size: make them with %s, or set .size = sizeof(struct %s)"
+
 #endif

@@ -69,8 +69,11 @@ const char *guard_sql(const char *scheme)
 
 static int read_options(const struct pawl_guard_options *theirs, struct pawl_guard_options *mine)
 {
-        int code = options_read(mine, sizeof(*mine), theirs);
+        int code;
 
+        if (theirs && theirs->size == 0)
+                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_GUARD(...)", "pawl_guard_options");
+        code = options_read(mine, sizeof(*mine), theirs);
         if (code == PAWL_UNSUPPORTED)
                 return why_set(mine->why, code, "the guard's options ask for something newer than we are");
         if (code == PAWL_OK && mine->flags)

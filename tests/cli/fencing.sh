@@ -18,7 +18,7 @@ block() {
                 /^```$/ && inside { exit }
                 inside
                 here && $0 == fence { inside = 1 }' "$document" |
-                sed "s|/srv/|$scratch/|; s|/usr/share/pawl/redis|$BUILD_DIR/src/guard/redis|; s|127.0.0.1:8087|${http:-}|"
+                sed "s|/srv/|$scratch/|; s|/usr/local/share/pawl/redis|$BUILD_DIR/src/guard/redis|; s|127.0.0.1:8087|${http:-}|"
 }
 
 # ---- the shell, and files

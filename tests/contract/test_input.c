@@ -171,13 +171,18 @@ TEST(options_without_their_size_are_invalid)
 {
         const char *place = fresh_place();
         pawl_client *one = join(place), *none;
-        struct pawl_lock_options lock_options = {0};
-        struct pawl_open_options open_options = {0};
+        struct pawl_why why = {0};
+        struct pawl_lock_options lock_options = {.why = &why};
+        struct pawl_open_options open_options = {.why = &why};
         struct pawl_stats stats = {0};
         pawl_lock *lock;
 
         CHECK_CODE(pawl_acquire(one, "a", &lock_options, &lock), PAWL_INVALID);
+        CHECK_HAS(why.text, "sizeof(struct pawl_lock_options)");
         CHECK_CODE(pawl_open(place, &open_options, &none), PAWL_INVALID);
+        CHECK_HAS(why.text, "sizeof(struct pawl_open_options)");
+        lock_options.why = NULL;
+        CHECK_CODE(pawl_acquire(one, "a", &lock_options, &lock), PAWL_INVALID);
         CHECK_CODE(pawl_stats(one, &stats), PAWL_INVALID);
         CHECK(is_free(one, "a"));
 }

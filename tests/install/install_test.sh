@@ -37,4 +37,6 @@ fi
 command=$root/$(sed -n "s|^$root/||p" "$scratch/files" | grep 'bin/pawl$')
 ok "the installed command runs" "$command" --version
 ok "and finds the installed module" "$command" run -e "trace+local:$scratch/locks" x true
+ok "it uninstalls" "$SOURCE_DIR/.ci/uninstall" "$BUILD_DIR"
+is "and nothing of it is left" "$(find "$root" ! -type d)" ""
 done_testing
