@@ -141,6 +141,7 @@ struct zk_session {
         int64_t id; /* 0: not opened yet */
         char password[ZK_PASSWORD_SIZE];
         int64_t last_zxid;
+        int64_t least_zxid; /* of its first answers, if it is a new one: others had seen that before it asked */
         int64_t refused_at; /* since when servers hang up when we want it back; 0: they do not */
         int64_t wanted_ms;  /* the timeout that is asked for */
         int64_t timeout;    /* what the server granted; ns */
@@ -162,7 +163,6 @@ struct zk_session {
         uint8_t state, kind;
         bool hearing;        /* in heard: what is written goes out behind it */
         bool met;            /* a server of this round took the connection, whatever became of it */
-        bool opened;         /* by the greeting that is under way: it is a new one */
         bool greeted;        /* the server has answered the first packet of this connection */
         bool beaten;         /* the first answer of the beat's flight is there */
         bool kept;           /* ZK_OWN: its claim waits, and it is kept alive */

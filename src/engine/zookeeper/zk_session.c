@@ -491,7 +491,7 @@ static void take_connect(struct zk_session *session, struct jute_in *in)
                                  session->zk->where);
                 return;
         }
-        session->opened = session->id == 0;
+        session->least_zxid = session->id == 0 ? session->zk->seen_zxid : 0;
         take_times(session, answer.timeout_ms * MS);
         session->id = answer.session;
         memcpy(session->password, answer.password, sizeof(session->password));
@@ -538,7 +538,9 @@ static bool read_number(struct zk *zk, struct jute_text text)
  * session is a write, so it was not a server that lags behind. */
 static bool went_back(const struct zk_session *session)
 {
-        return session->opened && session->last_zxid < session->zk->seen_zxid;
+        bool raised = session->zk->seen_zxid < session->least_zxid;
+
+        return session->last_zxid < session->least_zxid && !raised;
 }
 
 static void number_answered(struct zk_ask *ask, int error, struct jute_in *reply)
