@@ -450,7 +450,7 @@ int grpc_send(struct grpc *grpc, struct grpc_stream *stream, const ProtobufCMess
 {
         struct grpc_flow *flow = stream->flow;
 
-        if (!flow || flow->over)
+        if (!flow || flow->over || !grpc->session) /* the connection is lost, and those under way are being told */
                 return PAWL_UNREACHABLE;
         if (!put_message(&flow->out, message, protobuf_c_message_get_packed_size(message)))
                 return PAWL_NO_MEMORY;
