@@ -236,7 +236,7 @@ TEST(who_does_not_wait_is_told_that_it_is_busy)
                 CHECK_CODE(pawl_txn_acquire(txn, "b", NULL, NULL), PAWL_BUSY);
                 CHECK_CODE(pawl_txn_check(txn), PAWL_OK);
                 CHECK_CODE(pawl_txn_end(txn), PAWL_OK);
-                txn = begin(two, policy, 0, NULL);
+                MUST(pawl_txn_begin(two, PAWL_TXN(.policy = policy, .try_ms = 5000), &txn));
                 MUST(pawl_txn_acquire(txn, "a", NULL, NULL));
                 CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), NULL), PAWL_BUSY);
                 CHECK_CODE(pawl_txn_acquire(txn, "b", PAWL_LOCK(.wait_ms = 500), NULL), PAWL_TIMEOUT);

@@ -451,14 +451,18 @@ static bool same_id(const struct header *header, const struct boot *boot)
         return memcmp(header->boot_id, boot->id, sizeof(boot->id)) == 0;
 }
 
+/* The kernel itself says so, whatever the clocks are. */
+static bool other_kernel_id(const struct header *header, const struct boot *boot)
+{
+        return header->version >= 3 && header->kernels_own == 1 && boot->kernels_own && !same_id(header, boot);
+}
+
 /* Proven: the kernel itself says so, or its clock began anew. */
 static bool other_boot(const struct header *header, const struct boot *boot)
 {
-        bool own = header->version < 3 || header->kernels_own == 1;
-
-        if (header->version >= 3 && file_now(header, boot) < atomic_load(&header->seen))
-                return true;
-        return !same_id(header, boot) && own && boot->kernels_own;
+        if (header->version < 3)
+                return boot->kernels_own && !same_id(header, boot);
+        return other_kernel_id(header, boot) || file_now(header, boot) < atomic_load(&header->seen);
 }
 
 /* A boot begins at one moment of the wall clock: of two boots these moments are an uptime apart. */
@@ -702,7 +706,8 @@ static int settle(struct local *local, const struct header *header, const struct
                 return refuse(local, DAMAGED, 0, why);
         if (*verdict == STALE)
                 return PAWL_OK;
-        if (*verdict == OTHER_BOOT && other_boot(header, boot) && !alive) {
+        if (other_boot(header, boot) &&
+            !alive) { /* also with another clock or version: its leases ended with the boot */
                 *verdict = STALE;
                 return PAWL_OK;
         }
