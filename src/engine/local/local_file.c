@@ -706,8 +706,7 @@ static int settle(struct local *local, const struct header *header, const struct
                 return refuse(local, DAMAGED, 0, why);
         if (*verdict == STALE)
                 return PAWL_OK;
-        if (other_boot(header, boot) &&
-            !alive) { /* also with another clock or version: its leases ended with the boot */
+        if (!alive && (other_kernel_id(header, boot) || (*verdict == OTHER_BOOT && other_boot(header, boot)))) {
                 *verdict = STALE;
                 return PAWL_OK;
         }
