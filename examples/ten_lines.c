@@ -16,15 +16,15 @@ static void store_order(int order, uint64_t token)
 }
 
 /* begin */
-static int save_order(const char *url)
+static int save_order(const char *url, struct pawl_why *why)
 {
         pawl_client *client;
         pawl_lock *lock;
-        int code = pawl_open(url, NULL, &client); /* NULL: this machine, no server */
+        int code = pawl_open(url, PAWL_OPEN(.why = why), &client); /* url NULL: this machine, no server */
 
         if (code != PAWL_OK)
                 return code;
-        code = pawl_acquire(client, "orders/42", PAWL_LOCK(.wait_ms = 5000), &lock);
+        code = pawl_acquire(client, "orders/42", PAWL_LOCK(.wait_ms = 5000, .why = why), &lock);
         if (code == PAWL_OK) {
                 store_order(42, pawl_token(lock));
                 code = pawl_release(lock); /* PAWL_LOST if it had been lost meanwhile */
@@ -36,9 +36,10 @@ static int save_order(const char *url)
 
 int main(int argc, char **argv)
 {
-        int code = save_order(argc > 1 ? argv[1] : NULL);
+        struct pawl_why why = {0};
+        int code = save_order(argc > 1 ? argv[1] : NULL, &why);
 
         if (code != PAWL_OK)
-                fprintf(stderr, "ten_lines: %s\n", pawl_strerror(code));
+                fprintf(stderr, "ten_lines: %s\n", why.text[0] ? why.text : pawl_strerror(code));
         return code == PAWL_OK && stored ? 0 : 1;
 }

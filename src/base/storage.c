@@ -22,7 +22,7 @@ static const struct {
         {0xbacbacbc, STORAGE_REMOTE, "vmhgfs"}, {0x20030528, STORAGE_REMOTE, "OrangeFS"},
         {0x6b414653, STORAGE_REMOTE, "AFS"},    {0x564c, STORAGE_REMOTE, "NCP"},
         {0x00c0ffee, STORAGE_REMOTE, "hostfs"}, {0xaad7aaea, STORAGE_REMOTE, "PanFS"},
-        {0xa501fcf5, STORAGE_REMOTE, "VxFS"},   {0x013111a8, STORAGE_REMOTE, "IBRIX"},
+        {0x013111a8, STORAGE_REMOTE, "IBRIX"},
 };
 
 enum storage storage_of(int fd, const char **name)
