@@ -299,8 +299,15 @@ static int take_and_check(struct pawl_txn *txn, const char *name, struct pawl_lo
 {
         int code = txn->age ? txn_take_by_age(txn, name, options, part) : take(txn, name, options, part);
 
-        if (code == PAWL_OK && (code = check_state(txn, options->why)) != PAWL_OK)
-                give_back(txn, part);
+        /* The end of its time cut a round trip short: that is no sign of a store that is away. */
+        if (code == PAWL_UNREACHABLE && txn->answered && when_now() >= txn->until)
+                return recipe_fail(options->why, PAWL_TIMEOUT, "the transaction's time is over");
+        if (code == PAWL_OK) {
+                txn->answered = true;
+                code = check_state(txn, options->why);
+                if (code != PAWL_OK)
+                        give_back(txn, part);
+        }
         return code;
 }
 

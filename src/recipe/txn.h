@@ -35,7 +35,8 @@ struct pawl_txn {
         uint64_t age;                    /* 0: the policy needs none */
         int64_t until;                   /* when_now at which wait_ms is over; RECIPE_NEVER: it never is */
         unsigned restarts;
-        pid_t pid; /* of whoever began it: a child's copy of the mutex may be locked for ever */
+        bool answered; /* it got a lock: the store answers */
+        pid_t pid;     /* of whoever began it: a child's copy of the mutex may be locked for ever */
 };
 
 /* Puts the part, with its lock, among those of the transaction. False: it was wounded meanwhile, and has it not. */

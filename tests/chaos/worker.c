@@ -285,10 +285,12 @@ static void on_lost(pawl_lock *lock, int reason, void *arg)
 
 /* ---- the ways to take a lock ----------------------------------------------------------------------------------- */
 
-/* UNREACHABLE: on a machine this busy an answer may take longer than a short lease; it is given back then. */
+/* UNREACHABLE: on a machine this busy an answer may take longer than a short lease; it is given back then. STUCK: a worker
+ * that was stopped is inside the bucket. */
 static bool is_refusal(int status)
 {
-        return status == PAWL_BUSY || status == PAWL_TIMEOUT || status == PAWL_CANCELLED || status == PAWL_UNREACHABLE;
+        return status == PAWL_BUSY || status == PAWL_TIMEOUT || status == PAWL_CANCELLED ||
+               status == PAWL_UNREACHABLE || status == PAWL_STUCK;
 }
 
 static void take_blocking(struct worker *worker, uint32_t name, const struct pawl_lock_options *options)
@@ -391,7 +393,7 @@ static void take_up_again(struct worker *worker, uint32_t name, const char *word
         pawl_lock *lock;
         int status = pawl_adopt(worker->scribe.client, word, NULL, &lock);
 
-        if (status == PAWL_LOST)
+        if (status == PAWL_LOST || status == PAWL_STUCK)
                 return;
         if (status != PAWL_OK)
                 surprised("pawl_adopt", status);
@@ -439,7 +441,7 @@ static void break_it(struct worker *worker, uint32_t name)
         scribe->op++;
         write_now(scribe, record_of(scribe, name, DID_BREAK, PHASE_INVOKE));
         status = pawl_break(scribe->client, text);
-        if (status != PAWL_OK && status != PAWL_NOT_FOUND)
+        if (status != PAWL_OK && status != PAWL_NOT_FOUND && status != PAWL_STUCK)
                 surprised("pawl_break", status);
         write_now(scribe, record_of(scribe, name, DID_BREAK, PHASE_OK));
 }

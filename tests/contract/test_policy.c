@@ -83,7 +83,7 @@ TEST(who_waits_for_a_claim_hears_that_it_was_cancelled_or_timed_out)
         pawl_lock *lock, *waiting;
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), NULL, NULL, &waiting));
+        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 1500), NULL, NULL, &waiting));
         CHECK_CODE(pawl_wait(waiting, PATIENCE), PAWL_TIMEOUT);
         CHECK_INT(pawl_state(waiting), PAWL_OVER);
         pawl_release(waiting);

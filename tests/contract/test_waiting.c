@@ -179,7 +179,7 @@ TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
         pawl_lock *lock, *claims[3];
 
         MUST(pawl_acquire(one, "a", NULL, &lock));
-        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 100), see_granted, &gave_up, &claims[0]));
+        MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.wait_ms = 1500), see_granted, &gave_up, &claims[0]));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &cancelled, &claims[1]));
         MUST(pawl_acquire_async(two, "a", NULL, see_granted, &served, &claims[2]));
         REQUIRE(SOON(atomic_load(&gave_up.granted) == 1));

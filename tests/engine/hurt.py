@@ -116,10 +116,10 @@ def a_leader_killed_while_a_lock_changes_hands_loses_none_and_doubles_none(store
 
 def a_leader_killed_costs_no_lock_that_is_held(store):
     holder, other = peers(store, 2)
-    held = holder.acquire("a", ttl=6000)
+    held = holder.acquire("a", ttl=12000)
     equal(held.code, OK)
     store.leader().kill()
-    time.sleep(8)  # longer than the lease: it was renewed at another
+    time.sleep(14)  # longer than the lease: it was renewed at another
     equal(holder.check(), OK)
     equal(holder.number("lost"), 0)
     equal(other.acquire("a").code, BUSY)
@@ -484,7 +484,7 @@ def a_holder_whose_session_was_ended_is_told_at_once_and_the_next_has_it(store):
     equal(got.code, OK)
     require(got.token > held.token)
     eventually(lambda: holder.check() == LOST, "it was not told")
-    equal(holder.number("lost"), 1)
+    eventually(lambda: holder.number("lost") == 1, "the callback did not run")
     require(holder.number("reason") in (SESSION, TAKEN, EXPIRED, BROKEN), holder.number("reason"))
     equal(holder.release(), LOST)
     equal(waiter.check(), OK, "a late release took it away")

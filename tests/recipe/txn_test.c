@@ -680,7 +680,7 @@ TEST(acquire_all_that_fails_leaves_nothing_behind)
                 if (!supports(one, policy))
                         continue;
                 CHECK_CODE(
-                        pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = 200, .why = &why), &txn),
+                        pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = 1500, .why = &why), &txn),
                         PAWL_TIMEOUT);
                 CHECK(why.text[0]);
                 CHECK_CODE(pawl_acquire_all(two, names, 3, PAWL_TXN(.policy = policy, .wait_ms = PAWL_NO_WAIT), &txn),

@@ -19,7 +19,7 @@ def etcdctl(store, *words):
 
 def told_without_a_keep_alive(holder):
     eventually(lambda: holder.check() == LOST, "it was not told before the next keep-alive", patience=10)
-    equal(holder.number("lost"), 1)
+    eventually(lambda: holder.number("lost") == 1, "the callback did not run")
     equal(holder.number("reason"), SESSION)
     equal(holder.release(), LOST)
 
