@@ -6,7 +6,7 @@
 #include "run.h"
 
 /* The longest lock-delay that -n waits for: that of `pawl run` itself, and some more for clocks. */
-enum { brief_delay_ms = 200 };
+enum { brief_delay_ms = 200, answer_ms = 1000 };
 
 struct answer {
         bool told;
@@ -130,7 +130,8 @@ static bool is_nobodys(pawl_client *client, const char *name, int64_t *wait_ms)
         if (!(pawl_capabilities(client) & PAWL_CAN_INSPECT))
                 return false;
         code = pawl_look(client, name, see_keeper, &keeper);
-        *wait_ms = keeper.delay_ms + 1;
+        /* Free: as the first try. Else the delay, and time for the answer to come. */
+        *wait_ms = keeper.delay_ms > 0 ? keeper.delay_ms + answer_ms : PAWL_NO_WAIT;
         return (code == PAWL_OK || code == PAWL_NOT_FOUND) && !keeper.somebody && keeper.delay_ms <= brief_delay_ms;
 }
 

@@ -57,6 +57,14 @@ static char *url_to_look(const char *url)
         return own;
 }
 
+static bool says_create(const char *url)
+{
+        for (const char *at = url + strcspn(url, "?"); *at; at += 1 + strcspn(at + 1, "&"))
+                if (!strncmp(at + 1, "create=", 7))
+                        return true;
+        return false;
+}
+
 static int open_url(const char *url, enum pawl_drive drive, pawl_client **client, struct pawl_why *why)
 {
         return pawl_open(url,
@@ -79,7 +87,7 @@ static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
                 return EXIT_FAILED;
         if (own_url)
                 url = own_url;
-        if (look && !strncmp(url, "local:", 6)) {
+        if (look && !strncmp(url, "local:", 6) && !says_create(url)) {
                 char *looking = url_to_look(url);
 
                 free(own_url);

@@ -64,6 +64,10 @@ static int forget(pawl_guard *guard, const struct mark *mark)
         code = pawl_guard_forget(guard, mark->resource, mark->token, &why);
         if (code == PAWL_OK)
                 printf("%" PRIu64 "\n", mark->token);
+        if (code == PAWL_NOT_FOUND) { /* another one was faster */
+                warn("no token is known for '%s'", mark->resource);
+                return EXIT_CONFLICT;
+        }
         return fail(code, &why);
 }
 

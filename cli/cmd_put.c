@@ -2,6 +2,7 @@
  * only if the version is still the one that was read. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ static int start(char **argv, int output, pid_t *pid)
         posix_spawn_file_actions_t actions;
         int error;
 
+        signal(SIGCHLD, SIG_DFL); /* if it is ignored, nobody learns how the command ended */
         if (!hide_password("PAWL_STORE") || !hide_password("PAWL_URL"))
                 return errno;
         error = posix_spawn_file_actions_init(&actions);
@@ -64,9 +66,15 @@ static int start(char **argv, int output, pid_t *pid)
 static int end_of(pid_t pid)
 {
         int status = 0;
+        pid_t ended;
 
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                continue;
+        do {
+                ended = waitpid(pid, &status, 0);
+        } while (ended < 0 && errno == EINTR);
+        if (ended < 0) {
+                say("cannot learn how the command ended: %s", strerror(errno));
+                return EXIT_FAILED;
+        }
         return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
 }
 

@@ -49,7 +49,7 @@ TEST(a_reentrant_lock_that_was_lost_is_not_taken_further_in)
 
 TEST(a_lock_is_handed_over_with_its_token_and_without_a_gap)
 {
-        enum { TTL = 1000 };
+        enum { TTL = 3000 };
         static struct view view;
         const char *place = fresh_place();
         pawl_client *one = join_with(place, (struct pawl_open_options){.owner = "the giver"}),
@@ -95,7 +95,7 @@ TEST(a_lock_that_nobody_takes_over_is_free_after_its_lease)
         pawl_lock *lock;
 
         NEEDS(one, PAWL_CAN_DETACH);
-        REQUIRE_CODE(ask_peer(peer, "acquire a 0 1000 %d", PAWL_DETACH | PAWL_RENEW), PAWL_OK);
+        REQUIRE_CODE(ask_peer(peer, "acquire a 0 3000 %d", PAWL_DETACH | PAWL_RENEW), PAWL_OK);
         REQUIRE_CODE(ask_peer(peer, "lease"), PAWL_OK);
         snprintf(word, sizeof word, "%s", peer_text(peer));
         kill_peer(peer);

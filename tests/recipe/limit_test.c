@@ -108,9 +108,9 @@ TEST(who_waits_for_a_permit_keeps_its_locks_also_without_a_thread)
 
         MUST(pawl_open(place, &options, &client));
         NEEDS(client, PAWL_CAN_KEEP);
-        MUST(pawl_acquire(client, "held", PAWL_LOCK(.ttl_ms = 1000), &lock));
-        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
-        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 3000), NULL));
+        MUST(pawl_acquire(client, "held", PAWL_LOCK(.ttl_ms = 3000), &lock));
+        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 6000), NULL));
+        MUST(pawl_limit(client, "l", PAWL_LIMIT(.rate = 1, .per_ms = 6000), NULL));
         CHECK_CODE(pawl_check(lock), PAWL_OK);
         CHECK_CODE(pawl_release(lock), PAWL_OK);
         pawl_close(client);

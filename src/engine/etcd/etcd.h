@@ -477,6 +477,7 @@ void delay_free(struct etcd *etcd);
 
 /* A claim was granted. Our mail is watched from 50 ms later on. Cheap: it is called for every grant. */
 void news_held(struct etcd_part *part);
+void news_kept(struct etcd *etcd); /* a lease was extended: sentinels that could not be put are put now */
 size_t key_of_mail(const struct etcd *etcd, uint64_t client, char *key); /* then the uid */
 void news_free(struct etcd *etcd);
 

@@ -239,6 +239,8 @@ static void found(struct etcd_ask *ask, const ProtobufCMessage *message, const s
                 refuse(part, why->code, why->text);
         } else if (part->cancelled || !is_it(part, reply, &record)) {
                 refuse(part, PAWL_LOST, over);
+        } else if (!reply->header || reply->header->raft_term == 0) { /* as in etcd_proof.c: it proves nothing */
+                refuse(part, PAWL_UNREACHABLE, "the server cannot tell yet who leads the cluster: try again");
         } else if (leader_changed(part, reply)) {
                 look_again(part);
         } else {

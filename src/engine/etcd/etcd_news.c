@@ -234,6 +234,12 @@ void news_held(struct etcd_part *part)
                 loop_set(etcd->engine.host->loop, &news->timer, etcd_now(etcd) + moment);
 }
 
+void news_kept(struct etcd *etcd)
+{
+        if (etcd->news && watch_begun(&etcd->news->watch))
+                sentinels_put(etcd);
+}
+
 /* The channel is closed, and its watches with it. */
 void news_free(struct etcd *etcd)
 {

@@ -269,6 +269,7 @@ void term_proven(struct etcd_term *term)
         term->kept_at = 0;
         set_timer(term, term->time.extended_at + keep_every(term));
         look(term);
+        news_kept(term->etcd);
         tell_renewed(term, PAWL_OK);
 }
 

@@ -1,5 +1,6 @@
 /* local_claim.c - what the core asks for: acquire, cancel, renew, release, and their instant twins. Everything happens
  * under the lock word of the name's bucket; events are told when it has been given back. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -840,11 +841,10 @@ static int open_path(struct local *local, const struct url *url, struct pawl_why
 /* A child may stand in another directory, and be another user. Without memory it is shown as it was given. */
 static void show_path(struct local *local, const struct url *url)
 {
-        char *path = realpath(local->path, NULL);
+        char path[PATH_MAX];
 
-        if (path && strcmp(path, url->path) != 0)
+        if (realpath(local->path, path) && strcmp(path, url->path) != 0)
                 local->engine.url = url_of_path("local", path, strchr(url->shown, '?'));
-        free(path);
 }
 
 static int open_engine(struct engine *engine, const struct url *url, struct pawl_why *why)

@@ -117,7 +117,7 @@ static bool take_turn(struct part *part)
 
         if (!part->blocked)
                 return true;
-        if (postgres->retried)
+        if (postgres->retried && postgres->retried != part) /* itself: it could not be sent last time */
                 return false;
         postgres->retried = part;
         return true;
@@ -824,6 +824,7 @@ static void down(struct wire *wire, const struct pawl_why *why, bool was_ready)
         struct postgres *postgres = wire->postgres;
         struct list *next;
 
+        postgres->retried = NULL;
         for (struct list *at = postgres->parked.next; at != &postgres->parked; at = next) {
                 next = at->next;
                 end_parked(container_of(at, struct part, listed), why, was_ready);

@@ -189,14 +189,16 @@ struct part *places_find(struct redlock *redlock, const uint64_t uid[2])
 
 /* ---- the nodes' queues ------------------------------------------------------------------------------------------- */
 
-static void leave_all(struct place *place)
+/* but: these have taken us out already. */
+static void leave_queues(struct place *place, nodes_t but)
 {
         struct redlock *redlock = place->redlock;
 
         for (uint32_t i = 0; place->queued && i < redlock->count; i++) {
                 struct engine *engine = redlock->nodes[i].engine;
 
-                engine->ops->member->leave(engine, place->name, place->length);
+                if (!(redlock->nodes[i].bit & but))
+                        engine->ops->member->leave(engine, place->name, place->length);
         }
         place->queued = false;
 }
@@ -221,8 +223,12 @@ void places_turn(struct member *member, const char *name, size_t length, bool fi
                 return;
         if (first)
                 place->turns |= node->bit;
-        if (place->trying && how_many(place->turns) == redlock->quorum)
+        if (place->trying && how_many(place->turns) == redlock->quorum) {
                 claim_has_turn(place->trying);
+                place = place_find(redlock, name, length); /* it may have been given up */
+                if (!place)
+                        return;
+        }
         if (place->trying || place->holder || list_empty(&place->waiting))
                 return;
         if (how_many(place->turns) >= redlock->quorum)
@@ -313,7 +319,7 @@ void place_next(struct place *place)
                 list_remove(&part->listed);
                 claim_try(part);
         } else {
-                leave_all(place);
+                leave_queues(place, 0);
                 give_up(place);
         }
 }
@@ -333,7 +339,7 @@ void place_taken(struct place *place, struct part *holder)
         place->holder = holder;
         place->answered_at = redlock_now(place->redlock);
         place->failures = 0;
-        place->queued = false; /* the nodes that voted have taken us out */
+        leave_queues(place, holder->on); /* those that voted */
         for (struct list *at = place->waiting.next; at != &place->waiting; at = next) {
                 struct part *part = container_of(at, struct part, listed);
 

@@ -212,6 +212,21 @@ static bool is_home(const struct node *node, int seat)
         return (node->home == seat && strcmp(node->home_id, at->id) == 0) || roster_is_at(at, node->name);
 }
 
+/* Is it the seat of a server of our list that is only away? */
+static bool is_awaited(const struct redlock *redlock, int seat)
+{
+        const struct seat *at = &redlock->roster.seats[seat];
+
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                const struct node *node = &redlock->nodes[i];
+
+                if (!is_reachable(node) &&
+                    (roster_is_at(at, node->name) || (node->home == seat && strcmp(node->home_id, at->id) == 0)))
+                        return true;
+        }
+        return false;
+}
+
 /* The seat it may take; -1: none. */
 static int find_seat(const struct node *node)
 {
@@ -223,7 +238,8 @@ static int find_seat(const struct node *node)
                         continue;
                 if (!node->member.trusted && is_home(node, seat))
                         return seat;
-                any = seat;
+                if (!is_awaited(redlock, seat))
+                        any = seat;
         }
         return node->replaces ? any : -1;
 }

@@ -756,8 +756,9 @@ int zk_claim_overdue(struct engine *engine, const struct claim *claim, struct pa
         const struct zk_session *session = part->session;
 
         bool connected = session && session->state == ZK_CONNECTED;
+        bool outside = part->state == ZK_OUTSIDE || (part->state == ZK_PARKED && part->want == ZK_OUTSIDE);
 
-        if (connected && part->made)
+        if (connected && (part->made || outside))
                 return PAWL_TIMEOUT;
         return engine_silent(why, zk->where, zk_now(zk) - part->until,
                              session && !connected && session->state != ZK_GREETING ? &session->why : NULL);

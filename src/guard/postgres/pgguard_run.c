@@ -97,16 +97,17 @@ static int lost(const struct pgguard *postgres, const struct pgguard_call *call)
                        "%s: the connection was lost, or the time was over, before the answer came", postgres->where);
 }
 
-/* One try on one connection. */
-static enum pgguard_end attempt(struct pgguard *postgres, PGconn *conn, struct pgguard_call *call, struct tries *tries,
-                                int *code)
+/* One try on one connection. unchecked: nobody has looked yet whose the schema is at its other end. */
+static enum pgguard_end attempt(struct pgguard *postgres, PGconn *conn, bool *unchecked, struct pgguard_call *call,
+                                struct tries *tries, int *code)
 {
         PGresult *error = NULL;
         enum pgguard_end end = PGGUARD_DONE;
 
-        if (!atomic_load(&postgres->ready))
+        if (*unchecked || !atomic_load(&postgres->ready))
                 end = pgguard_prepare(postgres, conn, call, &error, code);
         if (end == PGGUARD_DONE) {
+                *unchecked = false;
                 end = pgguard_ask(conn, postgres->statements[call->statement], call, &error);
                 *code = PAWL_OK;
         } else if (end == PGGUARD_LOST && *code == PAWL_OK) {
@@ -128,16 +129,18 @@ static enum pgguard_end attempt(struct pgguard *postgres, PGconn *conn, struct p
 static enum pgguard_end try_once(struct pgguard *postgres, struct pgguard_call *call, struct tries *tries, int *code)
 {
         PGconn *conn;
+        bool unchecked;
         enum pgguard_end end = PGGUARD_REFUSED;
 
         *code = pgguard_take(postgres, call->deadline, &conn, call->why);
         if (*code != PAWL_OK)
                 return PGGUARD_REFUSED;
+        unchecked = !conn;
         if (!conn)
                 *code = pgguard_connect(postgres, call->deadline, &conn, call->why);
         if (*code == PAWL_OK)
-                end = attempt(postgres, conn, call, tries, code);
-        if (end == PGGUARD_LOST && conn) {
+                end = attempt(postgres, conn, &unchecked, call, tries, code);
+        if ((end == PGGUARD_LOST || unchecked) && conn) {
                 PQfinish(conn);
                 conn = NULL;
         }

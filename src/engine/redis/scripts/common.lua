@@ -162,6 +162,12 @@ local function settle_shared(recount)
         holder = { kind = 'many', count = count, limit = holder.limit, blocked = blocked, late = holder.late }
         if recount and holder.limit ~= 0 then
                 local limit = tonumber(redis.call('ZRANGE', limits, 0, 0, 'WITHSCORES')[2] or 0)
+                if redis.call('ZCARD', limits) < count then -- some have none, or came with an older client: all are asked
+                        limit = 0
+                        for _, value in ipairs(redis.call('HVALS', who)) do
+                                limit = least(limit, tonumber(string.match(value, '^%x+ %x+ %d+ %d+ %a (%d+) ')) or 0)
+                        end
+                end
                 if limit ~= holder.limit then
                         holder.limit = limit
                         write_shared(math.max(1, redis.call('PTTL', lock)))
