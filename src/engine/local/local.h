@@ -748,7 +748,7 @@ void bell_close(struct local *local);
 void news_list(struct local *local, struct entry *entry);
 /* Reads our list if the bell should have rung: whoever rang may have died before the byte was written. */
 void news_check(struct local *local);
-/* The process is dead, its entries are gone: so is its list. */
+/* The process is dead, or leaves; its entries are gone, and may be others' by now: so is its list. */
 void news_clear(struct local *local, struct process *process);
 /* Rings for it. False if nobody is there to hear. */
 bool bell_ring(struct local *local, uint32_t id);

@@ -51,15 +51,39 @@ void news_clear(struct local *local, struct process *process)
         atomic_store(&process->news_first, 0);
 }
 
+/* Else it is in our list by mistake: it was ours once, and where it leads is another's list by now. */
+static bool is_ours(const struct local *local, const struct entry *entry)
+{
+        uint32_t owner = entry_owner(entry);
+
+        return owner == local->id || owner == DETACHED;
+}
+
 static void look_at_news(struct local *local, struct entry *entry)
 {
         struct claim *claim = local->claims[entry_reference(local, entry) - 1];
+        bool away = (atomic_fetch_and(&entry->flags, ~(uint32_t)(LISTED | AWAY)) & AWAY) != 0;
 
-        if ((atomic_fetch_and(&entry->flags, ~(uint32_t)(LISTED | AWAY)) & AWAY) != 0)
+        if (away && entry_owner(entry) == local->id)
                 entry_give(local, entry);
         /* One on which a thread sleeps is that thread's to look at. */
-        else if (claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
+        else if (!away && claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
                 claim_look(local, claim);
+}
+
+/* The list broke off. What else was in it is marked, and would never be listed again. One that was listed anew meanwhile
+ * is looked at too early, and makes the next list break off: then it is looked at again. */
+static void look_at_all(struct local *local)
+{
+        uint32_t ready = atomic_load_explicit(&local->header->entries_ready, memory_order_acquire);
+
+        for (uint32_t i = 0; i < ready && i < local->entry_capacity; i++) {
+                struct entry *entry = &local->entries[i];
+
+                if (is_ours(local, entry) &&
+                    (local->claims[i] != NULL || (entry_owner(entry) == local->id && (entry_flags(entry) & AWAY) != 0)))
+                        look_at_news(local, entry);
+        }
 }
 
 static void read_news(struct local *local)
@@ -72,8 +96,10 @@ static void read_news(struct local *local)
         while (reference != 0 && steps-- > 0) {
                 struct entry *entry = entry_at(local, reference);
 
-                if (entry == NULL || (entry_flags(entry) & LISTED) == 0) /* damaged, or a cycle */
+                if (entry == NULL || !is_ours(local, entry) || (entry_flags(entry) & LISTED) == 0) {
+                        look_at_all(local); /* damaged, or a cycle */
                         return;
+                }
                 reference = entry->news_next; /* as long as it is marked, nobody lists it anew */
                 look_at_news(local, entry);
         }

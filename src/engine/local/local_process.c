@@ -215,6 +215,7 @@ static void take_slot(struct local *local, uint32_t slot, bool reaped)
         local->id = identity(slot, atomic_load(&process->generation));
         if (reaped)
                 (void)reap(local, slot); /* what is in a stuck bucket has an owner that is dead, and is seen to be */
+        news_clear(local, process);
         atomic_store(&process->rung, 0);
         process->pid = (uint32_t)getpid();
         snprintf(process->owner, sizeof(process->owner), "%s", local->engine.host->owner);
@@ -303,6 +304,7 @@ void process_leave(struct local *local)
                 entry_flush(local, 0);
                 whole = process_drop_own(local);
                 entry_flush(local, 0); /* detached leases that had run out */
+                news_clear(local, local->me);
                 if (whole)
                         atomic_store(&local->me->busy, SLOT_CLEAN);
         }
