@@ -665,6 +665,77 @@ TEST(a_bell_that_could_not_be_rung_is_rung_the_next_time)
         driver_close(&two);
 }
 
+/* It closes before it hears of what was asked; its entry and its slot go to two others. */
+TEST(what_was_in_the_news_of_a_closed_client_is_no_news_of_the_next_in_its_slot)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct inquiry inquiry = {.name = "a", .answered = ignore_answer};
+        struct driver first, asker, heir, next;
+        struct seat held, seats[16], other;
+        char names[16][8];
+        uint32_t slot, entry;
+        bool reused = false;
+
+        driver_must_open(&first, path);
+        driver_must_open(&asker, path);
+        driver_must_open(&heir, path);
+        seat_init(&held, &first, "a");
+        REQUIRE_INT(seat_try(&held), PAWL_OK);
+        slot = driver_local(&first)->slot;
+        entry = held.part.entry;
+        local_inspect.ask(asker.engine, &inquiry);
+        driver_close(&first);
+        for (int i = 0; i < 16; i++) {
+                snprintf(names[i], sizeof(names[i]), "n%d", i);
+                seat_init(&seats[i], &heir, names[i]);
+                REQUIRE_INT(seat_try(&seats[i]), PAWL_OK);
+                reused |= seats[i].part.entry == entry;
+        }
+        REQUIRE(reused);
+        driver_must_open(&next, path);
+        REQUIRE(driver_local(&next)->slot == slot);
+        seat_init(&other, &next, "b");
+        REQUIRE_INT(seat_try(&other), PAWL_OK);
+        for (int i = 0; i < 16; i++) {
+                inquiry.name = names[i];
+                local_inspect.ask(asker.engine, &inquiry);
+        }
+        inquiry.name = "b";
+        local_inspect.ask(asker.engine, &inquiry);
+        for (int i = 0; i < 1000 && !other.asked; i++)
+                drivers_turn((struct driver *[]){&next}, 1);
+        CHECK_INT(other.asked, 1);
+        for (int i = 0; i < 1000 && !seats[0].asked; i++)
+                drivers_turn((struct driver *[]){&heir}, 1);
+        for (int i = 0; i < 16; i++)
+                CHECK_INT(seats[i].asked, 1);
+        driver_close(&next);
+        driver_close(&heir);
+        driver_close(&asker);
+}
+
+TEST(a_lock_that_is_known_to_be_gone_does_not_stand)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct inquiry inquiry = {.name = "a", .answered = ignore_answer};
+        struct driver one, two;
+        struct seat held;
+
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        seat_init(&held, &two, "a");
+        REQUIRE_INT(seat_try(&held), PAWL_OK);
+        CHECK(local_instant.stands(two.engine, &held.claim));
+        local_inspect.break_(one.engine, &inquiry);
+        CHECK(!local_instant.stands(two.engine, &held.claim));
+        for (int i = 0; i < 1000 && !held.gone; i++)
+                drivers_turn((struct driver *[]){&two}, 1);
+        CHECK_INT(held.gone, PAWL_REASON_BROKEN);
+        CHECK(!local_instant.stands(two.engine, &held.claim));
+        driver_close(&one);
+        driver_close(&two);
+}
+
 /* ---- capacity ------------------------------------------------------------------------------------------------------- */
 
 enum { MANY = 100000 };

@@ -655,15 +655,18 @@ static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
                 futex_wait(&local->entries[entry - 1].word, part->seen, at - now);
 }
 
-/* The client is unlocked, as above: the entry is another's, and says so, or it is over for the core, too. */
+/* The client is unlocked, as above. One that is forgotten has no entry: it is over, though the core may not know yet. */
 static bool stands(struct engine *engine, const struct claim *claim)
 {
         struct local *local = local_of(engine);
         const struct part *part = part_of(claim);
         uint32_t reference = __atomic_load_n(&part->entry, __ATOMIC_RELAXED);
-        const struct entry *entry = &local->entries[reference - 1];
+        const struct entry *entry;
 
-        return reference == 0 || (ours(local, part, entry) && entry_state(entry) == HELD);
+        if (reference == 0)
+                return false;
+        entry = &local->entries[reference - 1];
+        return ours(local, part, entry) && entry_state(entry) == HELD;
 }
 
 /* ---- cancel ------------------------------------------------------------------------------------------------------ */
