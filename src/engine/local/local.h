@@ -629,6 +629,15 @@ static inline void entry_give(struct local *local, struct entry *entry)
                 entry_give_slow(local);
         local->cache[local->cached++] = entry_reference(local, entry);
 }
+/* The same for one that may be listed: in our own news it waits for who reads them, in those of another, who made the lease
+ * that we took up, it stays as it is until we close. */
+static inline void entry_retire(struct local *local, struct entry *entry)
+{
+        if (likely((entry_flags(entry) & LISTED) == 0))
+                entry_give(local, entry);
+        else if (local->claims[entry_reference(local, entry) - 1] != NULL)
+                atomic_fetch_or(&entry->flags, AWAY);
+}
 void entry_flush(struct local *local, uint32_t keep);
 /* Back to those that are free: its owner is dead, or it is ours. */
 void entry_free(struct local *local, struct entry *entry);

@@ -189,7 +189,8 @@ static inline bool ours(const struct local *local, const struct part *part, cons
         return likely(owner == expected && entry_has_uid(entry, part->uid));
 }
 
-/* Back to our cache, if it is ours to give; the committing store has been done, or is done here. */
+/* Back to our cache, if it is ours to give; the committing store has been done, or is done here. The claim is not forgotten
+ * yet. */
 static inline void put_away(struct local *local, struct entry *entry)
 {
         if (entry_owner(entry) == DETACHED)
@@ -199,10 +200,7 @@ static inline void put_away(struct local *local, struct entry *entry)
         entry_commit(entry, FREE);
         if (unlikely((entry_flags(entry) & FIXED) != 0))
                 entry_set_uid(entry, 0, 0); /* another handle of ours may know the same lease */
-        if (unlikely((entry_flags(entry) & LISTED) != 0))
-                atomic_fetch_or(&entry->flags, AWAY); /* still in our news: see read_news */
-        else
-                entry_give(local, entry);
+        entry_retire(local, entry);
 }
 
 /* ---- steps that another process delays --------------------------------------------------------------------------- */

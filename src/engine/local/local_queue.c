@@ -197,7 +197,7 @@ static void commit_end(struct local *local, struct entry *entry, enum pawl_how h
                 entry_own(entry, local->id); /* first: should we die here it is ours, and reaped */
                 entry_commit(entry, FREE);
                 entry_set_uid(entry, 0, 0); /* nobody's any more, also if a handle of ours knows it */
-                entry_give(local, entry);
+                entry_retire(local, entry);
         } else {
                 entry->how = how;
                 entry_commit(entry, ENDED);
