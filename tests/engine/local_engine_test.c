@@ -714,6 +714,63 @@ TEST(what_was_in_the_news_of_a_closed_client_is_no_news_of_the_next_in_its_slot)
         driver_close(&asker);
 }
 
+/* The bucket is another's for so long that the release is given up; meanwhile the entry is listed. */
+TEST(an_entry_that_was_given_up_stays_its_owners_while_it_is_in_the_news)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver one, two;
+        struct seat held;
+        struct entry *entry;
+        struct word *word;
+
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        seat_init(&held, &one, "a");
+        REQUIRE_INT(seat_try(&held), PAWL_OK);
+        entry = entry_at(driver_local(&one), held.part.entry);
+        word = &driver_local(&one)->buckets[held.part.bucket].word;
+        atomic_store(&word->owner, driver_local(&two)->id);
+        CHECK_INT(seat_release(&held), PAWL_OK);
+        news_list(driver_local(&two), entry);
+        atomic_store(&word->owner, 0);
+        CHECK(is_free(&two, "a"));
+        CHECK(entry_owner(entry) == driver_local(&one)->id);
+        checks_that_entries_are_single(&two);
+        CHECK(entry_state(entry) == LEFT);
+        CHECK(bell_ring(driver_local(&two), driver_local(&one)->id));
+        for (int i = 0; i < 1000 && entry_state(entry) != FREE; i++)
+                drivers_turn((struct driver *[]){&one}, 1);
+        CHECK(entry_state(entry) == FREE);
+        CHECK((entry_flags(entry) & (LISTED | AWAY | GIVEN_UP)) == 0);
+        checks_that_entries_are_single(&one);
+        driver_close(&one);
+        driver_close(&two);
+}
+
+TEST(a_detached_lease_in_a_stuck_bucket_is_left_to_run_out)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver one, two;
+        struct seat held;
+        struct word *word;
+
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        seat_init(&held, &one, "a");
+        held.claim.detached = true;
+        held.claim.ttl = 1 * SECOND;
+        REQUIRE_INT(seat_try(&held), PAWL_OK);
+        word = &driver_local(&one)->buckets[held.part.bucket].word;
+        atomic_store(&word->owner, driver_local(&two)->id);
+        CHECK_INT(seat_release(&held), PAWL_STUCK);
+        atomic_store(&word->owner, 0);
+        CHECK(!is_free(&two, "a"));
+        nap(1100);
+        CHECK(is_free(&two, "a"));
+        driver_close(&one);
+        driver_close(&two);
+}
+
 TEST(a_lock_that_is_known_to_be_gone_does_not_stand)
 {
         const char *path = path_in(tap_directory(), "d");

@@ -169,7 +169,7 @@ struct name {
  *                      | |                 |  confirm lease over  ^
  *                      | |                 +------> PAUSED -------+ its owner looks again
  *        release: FREE-+ +-> ENDED (expired, broken: its owner reads why, then FREE)
- *   any --the bucket is stuck--> LEFT: its owner gave it up; who rebuilds the bucket frees it */
+ *   any, GIVEN_UP --the bucket is rebuilt--> FREE, or LEFT while it is in the news of its owner, who frees it */
 enum entry_state { FREE = 0, WAITING, GRANTED, HELD, PAUSED, ENDED, LEFT };
 
 enum entry_flag {
@@ -179,7 +179,8 @@ enum entry_flag {
         LISTED = 1u << 3,   /* it is in its process's news */
         FIXED = 1u << 4,    /* detached: the lease alone ends it */
         NOTED = 1u << 5,    /* it has a note */
-        AWAY = 1u << 6      /* FREE, but still in the news: into the cache when it comes out of there */
+        AWAY = 1u << 6,     /* FREE or LEFT, but still in the news: into the cache when it comes out of there */
+        GIVEN_UP = 1u << 7  /* by its owner, the bucket being stuck: who rebuilds that ends it, whatever its state */
 };
 
 struct entry {

@@ -62,13 +62,15 @@ static bool is_ours(const struct local *local, const struct entry *entry)
 static void look_at_news(struct local *local, struct entry *entry)
 {
         struct claim *claim = local->claims[entry_reference(local, entry) - 1];
-        bool away = (atomic_fetch_and(&entry->flags, ~(uint32_t)(LISTED | AWAY)) & AWAY) != 0;
+        bool away = (atomic_fetch_and(&entry->flags, ~(uint32_t)LISTED) & AWAY) != 0;
 
-        if (away && entry_owner(entry) == local->id)
+        if (away && entry_owner(entry) == local->id) {
+                entry_commit(entry, FREE);
+                atomic_fetch_and(&entry->flags, ~(uint32_t)(AWAY | GIVEN_UP)); /* last: who rebuilds goes by them */
                 entry_give(local, entry);
-        /* One on which a thread sleeps is that thread's to look at. */
-        else if (!away && claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD))
-                claim_look(local, claim);
+        } else if (!away && claim != NULL && !(claim->blocking && part_of(claim)->view != VIEW_HELD)) {
+                claim_look(local, claim); /* one on which a thread sleeps is that thread's to look at */
+        }
 }
 
 /* The list broke off. What else was in it is marked, and would never be listed again. One that was listed anew meanwhile

@@ -246,6 +246,24 @@ static void collect_names(struct local *local, struct bucket *bucket)
         }
 }
 
+/* Its owner gave it up. One that is in the news of a living process is not free before that process has read them: it
+ * would be in another's list, too. */
+static void end_given_up(struct local *local, struct entry *entry)
+{
+        uint32_t flags;
+
+        if (!process_alive(local, entry_owner(entry))) {
+                entry_commit(entry, FREE); /* put into the pool when the slot is reaped */
+                return;
+        }
+        entry_commit(entry, LEFT);
+        flags = atomic_load(&entry->flags);
+        while ((flags & LISTED) != 0)
+                if (atomic_compare_exchange_weak(&entry->flags, &flags, flags | AWAY))
+                        return;
+        entry_free(local, entry);
+}
+
 /* Entries back into the lists of their names; the queues unsorted, linked by next alone. */
 static void collect_entries(struct local *local, struct bucket *bucket)
 {
@@ -255,19 +273,22 @@ static void collect_entries(struct local *local, struct bucket *bucket)
                 struct entry *entry = &local->entries[i];
                 uint32_t state = entry_state(entry);
                 struct name *name;
+                uint32_t flags;
 
                 if (state == FREE || entry_owner(entry) == 0)
                         continue;
                 name = name_at(local, entry->name);
                 if (!in_bucket(local, bucket, name))
                         continue;
-                if (state == HELD || state == GRANTED) {
+                flags = atomic_load(&entry->flags);
+                if (unlikely((flags & GIVEN_UP) != 0)) {
+                        if ((flags & AWAY) == 0)
+                                end_given_up(local, entry);
+                } else if (state == HELD || state == GRANTED) {
                         queue_hold(local, name, entry);
                 } else if (state == WAITING) {
                         entry->next = name->queue_first;
                         name->queue_first = i + 1;
-                } else if (state == LEFT) {
-                        entry_free(local, entry);
                 }
         }
 }
@@ -313,7 +334,7 @@ void bucket_rebuild(struct local *local, struct bucket *bucket)
         int64_t now = local_now(local);
         uint32_t steps = local->name_capacity;
 
-        atomic_store(&bucket->dirty, 0);
+        (void)atomic_exchange(&bucket->dirty, 0); /* reads it, too: what was given up before is seen below */
         collect_names(local, bucket);
         collect_entries(local, bucket);
         for (uint32_t reference = bucket->first; reference != 0 && steps-- > 0;) {

@@ -239,15 +239,15 @@ static inline void resume(struct part *part)
         list_remove(&part->link);
 }
 
-/* The bucket is stuck: a process is stopped inside. Whoever comes next finishes this. */
-static void leave(struct local *local, struct part *part, struct entry *entry)
+/* The bucket is stuck: a process is stopped inside, and may go on to change the state and the owner of the entry. Whoever
+ * comes next finishes this. False if it is not ours alone to give up: a detached lease runs out. */
+static bool leave(struct local *local, struct part *part, struct entry *entry)
 {
-        if (!ours(local, part, entry))
-                return;
-        if (entry_owner(entry) == DETACHED)
-                entry_own(entry, local->id);
-        entry_commit(entry, LEFT);
+        if (entry_owner(entry) != local->id || !entry_has_uid(entry, part->uid))
+                return false;
+        atomic_fetch_or(&entry->flags, GIVEN_UP);
         atomic_store(&local->buckets[part->bucket].dirty, 1);
+        return true;
 }
 
 /* ---- release ----------------------------------------------------------------------------------------------------- */
@@ -308,16 +308,18 @@ static int instant_release(struct engine *engine, struct claim *claim, int64_t n
         return code;
 }
 
-/* Given up: it is over for us, and whoever takes the bucket next ends it. */
+/* Given up: it is over for us, and whoever takes the bucket next ends it. PAWL_STUCK: its lease does. */
 static int release_by_leaving(struct local *local, struct claim *claim, int64_t now)
 {
         struct part *part = part_of(claim);
         struct entry *entry = &local->entries[part->entry - 1];
         bool in_time =
                 ours(local, part, entry) && entry_state(entry) == HELD && entry->lease_until > now && !claim->lost;
+        bool left = leave(local, part, entry);
 
-        leave(local, part, entry);
         claim_forget(local, claim);
+        if (in_time && !left)
+                return PAWL_STUCK;
         return in_time ? PAWL_OK : PAWL_LOST;
 }
 
@@ -702,7 +704,7 @@ static bool cancel_queued(struct local *local, struct claim *claim, int64_t now)
         if (!bucket_take(local, bucket)) {
                 if (claim_stall(local, claim, STEP_CANCEL, now))
                         return false;
-                leave(local, part, entry);
+                (void)leave(local, part, entry);
                 return true;
         }
         resume(part);

@@ -86,8 +86,8 @@ static bool reap_entry(struct local *local, struct entry *entry, uint32_t owner)
                 bucket = bucket_of(local, name->hash);
                 if (!bucket_take(local, bucket))
                         return false;
-                if (entry_state(entry) == LEFT) /* it may still be in the lists: its owner died before it said so */
-                        bucket_rebuild(local, bucket);
+                if (entry_state(entry) != FREE && (entry_flags(entry) & GIVEN_UP) != 0)
+                        bucket_rebuild(local, bucket); /* perhaps in lists: its owner died before it said so */
                 else if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled */
                         end_entry(local, name, entry, local_now(local));
                 bucket_give(local, bucket);
