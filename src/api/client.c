@@ -187,7 +187,7 @@ static void end_lock(struct pawl_lock *lock)
 
         if (!lock->owned)
                 return;
-        lock->owned = false;
+        core_set_owned(lock, false);
         lock->on_lost = NULL;
         lock->on_asked = NULL;
         if (unheard)

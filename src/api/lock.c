@@ -213,7 +213,7 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
         if (!client->core.instant || core_acquire_now(lock) != PAWL_OK)
                 code = wait_for_grant(client, lock, request.options);
         if (code == PAWL_OK) {
-                lock->owned = true;
+                core_set_owned(lock, true);
                 *out = lock;
         } else {
                 core_settle(lock);
@@ -234,7 +234,7 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
         code = begin(client, name, theirs, false, &request, &lock);
         if (code != PAWL_OK)
                 return code;
-        lock->owned = true;
+        core_set_owned(lock, true);
         lock->on_granted = on_granted;
         lock->granted_arg = arg;
         core_acquire(lock, wait_of(request.options));
@@ -373,7 +373,7 @@ static int release_slowly(struct pawl_client *client, struct pawl_lock *lock)
 
         list_init(&me.listed);
         end_wait(lock);
-        lock->owned = false;
+        core_set_owned(lock, false);
         lock->sleeper = &me;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
         core_release(lock);
@@ -412,7 +412,7 @@ int pawl_release_async(pawl_lock *lock, pawl_released_fn *on_released, void *arg
         if (code != PAWL_OK)
                 return code;
         end_wait(lock);
-        lock->owned = false;
+        core_set_owned(lock, false);
         lock->on_released = on_released;
         lock->released_arg = arg;
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
@@ -714,7 +714,7 @@ int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_opt
                 return code;
         code = adopt_locked(client, lock, word, given.why);
         if (code == PAWL_OK) {
-                lock->owned = true;
+                core_set_owned(lock, true);
                 *out = lock;
         } else {
                 core_settle(lock);
@@ -737,7 +737,7 @@ int pawl_forget(pawl_lock *lock)
                 client_unlock(client);
                 return PAWL_MISUSE;
         }
-        lock->owned = false;
+        core_set_owned(lock, false);
         drop_notices(lock, NOTICE_LOST | NOTICE_ASKED);
         if (!client_calls_back(client))
                 outwait_callbacks(client, lock);

@@ -512,7 +512,7 @@ bool core_release_now(struct pawl_lock *lock, int *code)
         core->stats.released += *code == PAWL_OK;
         core_move(lock, LOCK_OVER);
         core_move(lock, LOCK_FREE);
-        lock->owned = false;
+        core_set_owned(lock, false);
         core_drop(lock);
         return true;
 }

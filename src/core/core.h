@@ -217,6 +217,12 @@ static inline void core_move(struct pawl_lock *lock, enum lock_state to)
         __atomic_store_n(&lock->state, (uint8_t)to, __ATOMIC_RELEASE); /* pawl_check reads it unlocked */
 }
 
+/* pawl_check reads it unlocked, too: who gives the handle back at the same time makes a mistake, but is told so. */
+static inline void core_set_owned(struct pawl_lock *lock, bool owned)
+{
+        __atomic_store_n(&lock->owned, owned, __ATOMIC_RELAXED);
+}
+
 /* What an end of a lease becomes when it was seen to have passed. Earlier than every other. */
 #define LEASE_OVER INT64_MIN
 

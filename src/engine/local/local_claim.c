@@ -205,6 +205,12 @@ static inline void put_away(struct local *local, struct entry *entry)
 
 /* ---- steps that another process delays --------------------------------------------------------------------------- */
 
+/* A thread may be in sleep_for: see there. */
+static void set_stuck(struct part *part, uint32_t owner)
+{
+        __atomic_store_n(&part->stuck, owner, __ATOMIC_RELAXED);
+}
+
 /* The bucket is taken: the tick tries again. False if that has been so for long enough: the step is given up. */
 bool claim_stall(struct local *local, struct claim *claim, enum step step, int64_t now)
 {
@@ -215,7 +221,7 @@ bool claim_stall(struct local *local, struct claim *claim, enum step step, int64
         else
                 list_init(&part->link);
         part->claim = claim;
-        part->stuck = local->stuck.owner;
+        set_stuck(part, local->stuck.owner);
         if (part->step != step) {
                 part->step = step;
                 part->give_up_at = now + GIVE_UP;
@@ -384,7 +390,7 @@ static void wait_in_limbo(struct local *local, struct claim *claim, int64_t now)
 
         if (part->view != VIEW_LIMBO)
                 part->give_up_at = claim->wait ? NEVER : now + GIVE_UP;
-        part->stuck = local->stuck.owner;
+        set_stuck(part, local->stuck.owner);
         if (now >= part->give_up_at) {
                 claim_forget(local, claim);
                 refuse(local, claim, word_blame(local, part->stuck, &local->why));
@@ -453,7 +459,7 @@ static void keep_waiting(struct local *local, struct part *part, struct name *na
         else
                 atomic_fetch_or(&entry->flags, DEEP);
         part->seen = atomic_load(&entry->word);
-        part->stuck = 0;
+        set_stuck(part, 0);
         part->recheck_at = queue_next_check(local, name, entry, now);
         if (part->claim->blocking)
                 return;
@@ -578,7 +584,7 @@ static void look_is_stuck(struct local *local, struct claim *claim, int64_t now)
         struct part *part = part_of(claim);
 
         if (part->view == VIEW_WAITING) {
-                part->stuck = local->stuck.owner;
+                set_stuck(part, local->stuck.owner);
                 look_again_later(local, part, now);
         } else if (!claim_stall(local, claim, STEP_LOOK, now)) {
                 (void)claim_stall(local, claim, STEP_LOOK, now); /* as long as it takes: it was asked for, or broken */
@@ -642,14 +648,14 @@ static void sleep_for(struct engine *engine, struct claim *claim, int64_t until)
         struct part *part = part_of(claim);
         int64_t at = part->recheck_at < until ? part->recheck_at : until;
         int64_t now = local_now(local);
-        bool stuck = part->stuck != 0;
+        uint32_t stuck = __atomic_load_n(&part->stuck, __ATOMIC_RELAXED);
         uint32_t entry = __atomic_load_n(&part->entry, __ATOMIC_RELAXED);
         uint32_t view = __atomic_load_n(&part->view, __ATOMIC_RELAXED);
 
         if (at <= now)
                 return;
-        if (view == VIEW_LIMBO || (view == VIEW_WAITING && stuck))
-                word_sleep(local, &local->buckets[part->bucket].word, part->stuck,
+        if (view == VIEW_LIMBO || (view == VIEW_WAITING && stuck != 0))
+                word_sleep(local, &local->buckets[part->bucket].word, stuck,
                            at < now + STUCK_CHECK ? at : now + STUCK_CHECK);
         else if (view == VIEW_WAITING && entry != 0)
                 futex_wait(&local->entries[entry - 1].word, part->seen, at - now);
