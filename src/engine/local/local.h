@@ -117,7 +117,7 @@ struct durable {
 struct process {
         _Atomic uint32_t generation;
         _Atomic uint32_t busy; /* enum slot_state */
-        _Atomic uint32_t rung; /* whose byte is, or is about to be, in the bell; 0: none */
+        _Atomic uint32_t rung; /* RUNG: a byte is in the bell; else who is about to ring, or failed to; 0: nobody */
         uint32_t pid;
         uint32_t unused[3];
         _Atomic uint32_t news_first; /* entries with news for it: pushed by all, taken as a whole by its own process */
@@ -222,6 +222,7 @@ _Static_assert(sizeof(struct entry) == 320, "layout");
 /* Identities: generation << 14 | slot + 1. */
 enum { SLOT_BITS = 14, SLOT_MASK = (1 << SLOT_BITS) - 1, GENERATION_MASK = (1 << (32 - SLOT_BITS)) - 1 };
 #define DETACHED UINT32_C(0x3fff) /* no slot has this number */
+#define RUNG UINT32_C(0x7ffe)     /* nor this one */
 
 static inline uint32_t identity(uint32_t slot, uint32_t generation)
 {

@@ -213,19 +213,19 @@ bool bell_ring(struct local *local, uint32_t id)
         uint32_t slot = (id & SLOT_MASK) - 1;
         uint32_t mine = local->id;
         struct process *process;
-        uint32_t ringer;
 
         if (slot >= local->process_capacity)
                 return false;
         process = &local->processes[slot];
-        ringer = atomic_exchange(&process->rung, local->id);
-        if (ringer != 0 && process_alive(local, ringer)) /* one that died may not have got as far as the byte */
+        if (atomic_load(&process->rung) == RUNG)
                 return process_alive(local, id);
-        if (ring(local, slot))
-                return true;
-        /* No descriptor was to be had, perhaps. There is news all the same, and the next one must ring. */
-        (void)atomic_compare_exchange_strong(&process->rung, &mine, DETACHED);
-        return false;
+        /* Who else is about to ring may have died or been stopped before the byte. If ours is not to be had, for want of a
+         * descriptor perhaps, there is news all the same, and the next one rings. */
+        atomic_store(&process->rung, local->id);
+        if (!ring(local, slot))
+                return false;
+        (void)atomic_compare_exchange_strong(&process->rung, &mine, RUNG);
+        return true;
 }
 
 /* ---- the re-check ------------------------------------------------------------------------------------------------ */
