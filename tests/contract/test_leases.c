@@ -153,11 +153,11 @@ TEST(one_lost_lock_does_not_stop_the_renewal_of_the_others)
         NEEDS(one, PAWL_CAN_BREAK);
         for (int i = 0; i < 8; i++) {
                 snprintf(name, sizeof name, "k%d", i);
-                MUST(pawl_acquire(one, name, PAWL_LOCK(.ttl_ms = 1500), &kept[i]));
+                MUST(pawl_acquire(one, name, PAWL_LOCK(.ttl_ms = 4000), &kept[i]));
         }
-        MUST(pawl_acquire(one, "b", PAWL_LOCK(.ttl_ms = 1500, .on_lost = see_lost, .arg = &seen), &broken));
+        MUST(pawl_acquire(one, "b", PAWL_LOCK(.ttl_ms = 4000, .on_lost = see_lost, .arg = &seen), &broken));
         CHECK_CODE(break_it(two, "b"), PAWL_OK);
-        nap(2500);
+        nap(6000);
         CHECK_INT(atomic_load(&seen.lost), 1);
         for (int i = 0; i < 8; i++)
                 CHECK_CODE(pawl_check(kept[i]), PAWL_OK);
