@@ -49,8 +49,10 @@ def a_refused_try_uses_up_no_key(store):
     for _ in range(20):
         equal(other.acquire("a").code, BUSY)
     for _ in range(20):
-        equal(other.acquire("a", wait=20).code, TIMEOUT)
+        require(other.acquire("a", wait=20).code in (TIMEOUT, UNREACHABLE))  # it may end before the first answer
     equal(holder.release(), OK)
+    equal(other.acquire("a", wait=20000).code, OK)  # those that gave up may still be leaving
+    equal(other.release(), OK)
     pairs(other, "a", 5)
     found = used(store, "a")  # one that gave up may still be leaving when the next comes
     require(len(found) <= 5, found)
