@@ -1,11 +1,12 @@
--- archive.lua: what the history has above a thousand, a hundred at least, moves to the archive, where each name keeps its last 1,500 bytes, ten holds or so:
--- what is known of a lock that is used seldom is not pushed out by one that is used all the time. Included where the history has
--- become too long; expects past, the key of the history. The archive is two generations of a thousand names: when the younger one
--- is full it becomes the elder, which is forgotten. Little at a time: the server stands still meanwhile.
+-- archive.lua: what the history has above a thousand entries, a hundred at least, moves to the archive, where each name keeps its
+-- last 1,500 bytes, ten holds or so: what is known of a lock that is used seldom is not pushed out by one that is used all the
+-- time. Included where the history has become too long; expects past, its key, and length, that of its list. The archive is two
+-- generations of a thousand names: when the younger one is full it becomes the elder, which is forgotten. Little at a time: the
+-- server stands still meanwhile.
 local young = 'pawl:old:' .. string.sub(past, #'pawl:past:' + 1)
 local elder = 'pawl:older:' .. string.sub(past, #'pawl:past:' + 1)
 local names, texts = {}, {}
-local many = math.min(150, math.max(100, redis.call('LLEN', past) - 1000)) -- a bundle of releases adds up to 128
+local many = math.min(150, math.max(100, length - 1000)) -- a bundle of releases adds up to 128
 for _, entry in ipairs(redis.call('LRANGE', past, 0, many - 1)) do
         local name = string.match(entry, '\n([^\n]*)\n')
         local kept = name and texts[name]
