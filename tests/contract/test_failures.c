@@ -17,6 +17,32 @@ TEST(a_killed_holder_makes_way_for_the_next)
         CHECK_COMPARE(pawl_token(lock), >, first);
 }
 
+/* A holder with a short lock-delay, as of pawl run, is killed; nobody requests the lock for a while. */
+static int try_once_after(const char *place, const char *name, int64_t pause_ms)
+{
+        pawl_client *one = join(place);
+        struct peer *peer = start_peer(place);
+        int delay_ms = pawl_capabilities(one) & PAWL_CAN_DELAY ? 100 : 0;
+        pawl_lock *lock;
+
+        REQUIRE_CODE(ask_peer(peer, "acquire %s 0 1000 0 0 0 %d", name, delay_ms), PAWL_OK);
+        kill_peer(peer);
+        nap(pause_ms);
+        return pawl_acquire(one, name, PAWL_LOCK(.wait_ms = PAWL_NO_WAIT), &lock);
+}
+
+TEST(long_after_a_holder_was_killed_the_first_try_succeeds)
+{
+        const char *place = fresh_place();
+        static const char *const names[] = {"a", "b", "c", "d"}; /* a try that fails changes what the next one sees */
+        int code = PAWL_BUSY, i = 0;
+
+        /* Some stores count in seconds, and a busy machine is late: what is long enough is found out. */
+        for (int64_t pause_ms = 2000; code == PAWL_BUSY && pause_ms <= 16000; pause_ms *= 2)
+                code = try_once_after(place, names[i++], pause_ms);
+        CHECK_CODE(code, PAWL_OK);
+}
+
 TEST(a_waiter_is_served_when_the_holder_is_killed)
 {
         const char *place = fresh_place();
