@@ -894,7 +894,8 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
                 member_down(redis, why);
 }
 
-/* A server that serves us on the other connection is worth more tries. */
+/* A server that serves us on the other connection is worth more tries. Without that one as well it is the same as for a claim
+ * that is parked: the server has answered this one, and is given up when no connection has come up again for the time limit. */
 static bool give_up_listening(const struct part *part, const struct pawl_why *why, bool was_ready)
 {
         const struct redis *redis = part->redis;
@@ -904,7 +905,7 @@ static bool give_up_listening(const struct part *part, const struct pawl_why *wh
                 return is_final(why);
         if (redis->commands.ready)
                 return now - part->tried_at >= PATIENCE_IN_LINE * redis->timeout;
-        return !redis->news.ever || now - redis->news.lost_at >= redis->timeout;
+        return now - redis->commands.lost_at >= redis->timeout;
 }
 
 static void end_unheard(struct part *part, const struct pawl_why *why, bool was_ready)

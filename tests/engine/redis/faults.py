@@ -759,6 +759,53 @@ def a_waiter_whose_second_connection_is_cut_while_it_is_opened_tries_again():
     equal(waiter.hear().code, OK)
 
 
+class Shaky(Cutter):
+    """A network that loses both connections of a client that was told to wait: first the one for commands, and, before the server
+    has greeted the next one, the one for messages, while it is being opened; once. The client has a database to select."""
+    armed = True
+    told = False   # the client knows that it must wait
+    greetings = 0  # that are held back
+    subscribed = False
+
+    mine = threading.local()
+
+    def pump(self, source, target, way, pair):
+        self.mine.pair = pair
+        super().pump(source, target, way, pair)
+
+    def allow(self, way, data):
+        if way == "in" and data.startswith(b":-"):
+            self.told = True
+        self.subscribed |= way == "in" and b"subscribe" in data
+        if way == "out" and b"SUBSCRIBE" in data and self.armed:
+            eventually(lambda: self.told)
+            self.armed = False
+            for pair in self.pairs:
+                if pair != self.mine.pair:
+                    hang_up(*pair)
+            eventually(lambda: self.greetings == 1)
+            return b""
+        if way == "out" and b"SELECT" in data and self.told:
+            self.greetings += 1
+            eventually(lambda: self.greetings == 2)
+        return data
+
+
+@test
+def a_waiter_that_loses_both_connections_while_the_second_is_opened_tries_again():
+    server = Server()
+    shaky = Shaky(server)
+    waiter = Peer(server.url(port=shaky.port).replace("?", "/1?"))
+    holder = Peer(server.url().replace("?", "/1?"))
+    equal(holder.acquire("a", ttl=60000).code, OK)
+    waiter.request("a", wait=60000)
+    eventually(lambda: shaky.greetings == 2 or waiter.heard())
+    eventually(lambda: shaky.subscribed or waiter.heard())
+    require(not waiter.heard(), "it was refused")
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, OK)
+
+
 # ---- damage on the way -----------------------------------------------------------------------------------------------------
 
 def answers_with(reply):
