@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""queue.py - many clients that want one lock of a redlock: who is next, and what it costs. The clients are redlock-crowd,
+"""turns.py - many clients that want one lock of a redlock: who is next, and what it costs. The clients are redlock-crowd,
 contract-peer and pawl; the servers are real, and this test's own."""
 import os
 import pathlib
