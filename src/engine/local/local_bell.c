@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -179,31 +181,43 @@ void bell_close(struct local *local)
         local->bell.fd = -1;
 }
 
-/* A bell may be taken away and hung up anew between two looks at its name. */
-static bool same_file(int one, int other)
+/* A write to a FIFO without a reader raises SIGPIPE in this thread, which would end our program. To keep a read end open
+ * against that would make us the listener for others that ring meanwhile. */
+static bool write_without_signal(int fd)
 {
-        struct stat a;
-        struct stat b;
+        const struct timespec at_once = {0};
+        sigset_t pipe_signal;
+        sigset_t before;
+        sigset_t pending;
+        bool written;
+        bool raised;
 
-        return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino;
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        if (pthread_sigmask(SIG_BLOCK, &pipe_signal, &before) != 0)
+                return false;
+        sigpending(&pending);
+        written = write(fd, "!", 1) == 1 || errno == EAGAIN;
+        raised = !written && errno == EPIPE && !sigismember(&pending, SIGPIPE); /* one that was pending is not ours */
+        while (raised && sigtimedwait(&pipe_signal, NULL, &at_once) < 0 && errno == EINTR)
+                continue;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return written;
 }
 
+/* Only the process that has the slot ever opens the FIFO to read: one without a reader has no listener. */
 static bool ring(struct local *local, uint32_t slot)
 {
         char name[32];
         bool heard;
         int fd;
-        int ear;
 
         bell_name(slot, name, sizeof(name));
         fd = openat(local->directory_fd, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return false;
-        /* Whoever listens may end before we write, and SIGPIPE would end our program: so we listen too. */
-        ear = openat(local->directory_fd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-        heard = ear >= 0 && same_file(fd, ear) && (write(fd, "!", 1) == 1 || errno == EAGAIN);
-        if (ear >= 0)
-                close(ear);
+        hook(local, 70);
+        heard = write_without_signal(fd);
         close(fd);
         return heard;
 }

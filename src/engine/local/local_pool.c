@@ -111,6 +111,7 @@ static struct entry *pool_pop(struct local *local)
 void entry_free(struct local *local, struct entry *entry)
 {
         entry_commit(entry, FREE);
+        hook(local, 23);
         entry_own(entry, 0);
         hook(local, 21);
         hint_free(local->entry_hints, entry_reference(local, entry) - 1);

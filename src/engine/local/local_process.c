@@ -76,24 +76,36 @@ static void end_entry(struct local *local, struct name *name, struct entry *entr
         queue_hand_off(local, name, now);
 }
 
-/* False if it is in a bucket that is stuck: the next who takes the slot, or needs room, tries again. */
+/* Ends and frees it, the name's bucket being ours. */
+static void reap_in_bucket(struct local *local, struct bucket *bucket, struct name *name, struct entry *entry,
+                           uint32_t owner)
+{
+        if (entry_state(entry) != FREE && (entry_flags(entry) & GIVEN_UP) != 0)
+                bucket_rebuild(local, bucket); /* perhaps in lists: its owner died before it said so */
+        else if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled */
+                end_entry(local, name, entry, local_now(local));
+        if (entry_owner(entry) == owner)
+                entry_free(local, entry);
+}
+
+/* False if it is in a bucket that is stuck: the next process that takes the slot, or needs room, tries again. An entry that
+ * was given up is freed by a rebuilder or by us, and by the time it is free it may belong to a third process: so both free
+ * it with the bucket taken, also when it is FREE already. Nobody else frees the others, whose owner is dead, or is us. */
 static bool reap_entry(struct local *local, struct entry *entry, uint32_t owner)
 {
         struct name *name = name_at(local, entry->name);
+        bool listed = entry_state(entry) != FREE || (entry_flags(entry) & GIVEN_UP) != 0;
         struct bucket *bucket;
 
-        if (entry_state(entry) != FREE && name != NULL && atomic_load(&name->used) == 1) {
+        if (listed && name != NULL && atomic_load(&name->used) == 1) {
                 bucket = bucket_of(local, name->hash);
                 if (!bucket_take(local, bucket))
                         return false;
-                if (entry_state(entry) != FREE && (entry_flags(entry) & GIVEN_UP) != 0)
-                        bucket_rebuild(local, bucket); /* perhaps in lists: its owner died before it said so */
-                else if (entry_owner(entry) == owner && bucket_of(local, name->hash) == bucket) /* else recycled */
-                        end_entry(local, name, entry, local_now(local));
+                reap_in_bucket(local, bucket, name, entry, owner);
                 bucket_give(local, bucket);
-        }
-        if (entry_owner(entry) == owner)
+        } else if (entry_owner(entry) == owner) { /* read last: what was read before was that owner's */
                 entry_free(local, entry);
+        }
         return true;
 }
 
