@@ -77,17 +77,20 @@ void watchdog_last_word(char *word)
         last_word = word;
 }
 
+/* Not found by pkill pawl, nor by pkill -f pawl: whoever ends pawl so wants COMMAND to end, which is our work. */
+#define OWN_NAME "lease-watchdog" /* 15 characters at most */
+
 static void take_name(void)
 {
         char *first = program_invocation_name; /* argv[0]; the others follow it */
         size_t room;
 
-        prctl(PR_SET_NAME, "pawl-watchdog");
+        prctl(PR_SET_NAME, OWN_NAME);
         if (!last_word || last_word < first)
                 return;
         room = (size_t)(last_word - first) + strlen(last_word);
         memset(first, 0, room);
-        strncpy(first, "pawl-watchdog", room);
+        strncpy(first, OWN_NAME, room);
 }
 
 /* Nothing of pawl's stays open in it: a reader of COMMAND's output must not wait for us. */

@@ -161,13 +161,14 @@ eventually "also one that listens to no signal" dead "$command"
 
 # ---- the watchdog is killed
 watchdog_of() {
-        ps -e -o ppid= -o pid= -o comm= | awk -v p="$1" '$1 == p && $3 == "pawl-watchdog" { print $2 }'
+        ps -e -o ppid= -o pid= -o comm= | awk -v p="$1" '$1 == p && $3 == "lease-watchdog" { print $2 }'
 }
 fresh
 hold --ttl 60s x sh -c 'sleep 60 & echo $$ >"$0/pid"; wait' "$place"
 dog=$(watchdog_of $runner)
 is "it is there while COMMAND runs" "$(echo "$dog" | wc -w)" 1
-is "the watchdog is not found by pawl's command line" "$(tr -d '\0' <"/proc/$dog/cmdline")" pawl-watchdog
+is "the watchdog is not found by pawl's command line" "$(tr -d '\0' <"/proc/$dog/cmdline")" lease-watchdog
+not_ok "nor by its name" grep -q pawl "/proc/$dog/comm"
 kill -KILL "$dog"
 another() {
         new=$(watchdog_of $runner)
@@ -178,7 +179,7 @@ kill -KILL $runner
 eventually "and the new one does its work" group_gone "$command"
 
 fresh
-"$pawl" run x sh -c 'ps -e -o ppid= -o pid= -o comm= | awk -v p=$PPID "\$1 == p && \$3 == \"pawl-watchdog\" { print \$2 }" >"$0/dog"' "$place"
+"$pawl" run x sh -c 'ps -e -o ppid= -o pid= -o comm= | awk -v p=$PPID "\$1 == p && \$3 == \"lease-watchdog\" { print \$2 }" >"$0/dog"' "$place"
 await_file "$place/dog"
 not_ok "nothing is left of it afterwards, not even a zombie" test -e "/proc/$(cat "$place/dog")"
 done_testing

@@ -101,6 +101,87 @@ TEST(what_was_given_up_is_freed_once_also_while_its_owner_closes)
         driver_close(&holder);
 }
 
+/* ---- what is left behind in a stuck bucket --------------------------------------------------------------------- */
+
+static void die_while_leaving(struct local *local, int point)
+{
+        (void)local;
+        if (point == 71)
+                raise(SIGKILL);
+}
+
+/* Holds "a" together with others; gives it back when the byte is there, and ends. */
+static pid_t holder_that_leaves(const char *path, int go, bool dies)
+{
+        int ready[2];
+        char byte;
+        pid_t child;
+
+        REQUIRE(pipe(ready) == 0);
+        child = fork();
+        if (child == 0) {
+                struct driver driver;
+                struct seat seat;
+
+                driver_must_open(&driver, path);
+                seat_init(&seat, &driver, "a");
+                seat.claim.mode = PAWL_SHARED;
+                REQUIRE_INT(seat_try(&seat), PAWL_OK);
+                if (dies)
+                        driver_local(&driver)->hook = die_while_leaving;
+                REQUIRE(write(ready[1], "", 1) == 1 && read(go, &byte, 1) == 1);
+                CHECK_INT(seat_release(&seat), PAWL_OK);
+                driver_close(&driver);
+                _exit(0);
+        }
+        REQUIRE(child > 0 && read(ready[0], &byte, 1) == 1);
+        close(ready[0]);
+        close(ready[1]);
+        return child;
+}
+
+static uint32_t entries_in_use(struct driver *driver)
+{
+        struct local *local = driver_local(driver);
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < atomic_load(&local->header->entries_ready); i++)
+                count += entry_owner(&local->entries[i]) != 0;
+        return count;
+}
+
+/* Who gives back or closes beside a stopped process leaves something for others to put away, however it ends. */
+static void leave_beside_a_stopped_one(bool dies)
+{
+        const char *path = path_in(tap_directory(), "d");
+        struct driver driver;
+        int go[2];
+        int status;
+        pid_t stopped, leaving;
+
+        REQUIRE(pipe(go) == 0);
+        leaving = holder_that_leaves(path, go[0], dies);
+        stopped = stopped_inside(path);
+        REQUIRE(write(go[1], "", 1) == 1 && waitpid(leaving, &status, 0) == leaving);
+        CHECK_INT(dies ? WTERMSIG(status) : status, dies ? SIGKILL : 0);
+        end(stopped);
+        driver_must_open(&driver, path);
+        CHECK(is_free(&driver, "a"));
+        (void)process_reap_dead(driver_local(&driver));
+        CHECK_INT(entries_in_use(&driver), driver_local(&driver)->cached);
+        driver_close(&driver);
+}
+
+TEST(a_client_that_closes_beside_a_stopped_process_leaves_no_entry_behind)
+{
+        leave_beside_a_stopped_one(false);
+}
+
+TEST(a_process_that_dies_while_it_gives_up_an_entry_leaves_none_behind)
+{
+        leave_beside_a_stopped_one(true);
+}
+
 /* ---- a bell that only another process that rings hears ----------------------------------------------------------- */
 
 static struct driver listener, newcomer, second_ringer;

@@ -252,6 +252,7 @@ static bool leave(struct local *local, struct part *part, struct entry *entry)
         if (entry_owner(entry) != local->id || !entry_has_uid(entry, part->uid))
                 return false;
         atomic_fetch_or(&entry->flags, GIVEN_UP);
+        hook(local, 71);
         atomic_store(&local->buckets[part->bucket].dirty, 1);
         return true;
 }
