@@ -94,7 +94,8 @@ int cannot_run(const char *command, int error);
 int client_open(enum pawl_drive drive, pawl_client **client);
 /* Opens a client for one job, which gives the exit status, and closes it. */
 int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument);
-/* The same for what only looks: the client is NULL if there is no store yet, and none is made. */
+/* The same for commands that only read: the client is NULL if there is no store yet, and none is made. */
+int client_open_to_look(pawl_client **client);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);

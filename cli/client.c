@@ -106,10 +106,15 @@ int client_open(enum pawl_drive drive, pawl_client **client)
         return open_store(drive, false, client);
 }
 
+int client_open_to_look(pawl_client **client)
+{
+        return open_store(PAWL_DRIVE_CALLER, true, client);
+}
+
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument)
 {
         pawl_client *client;
-        int status = open_store(PAWL_DRIVE_CALLER, true, &client);
+        int status = client_open_to_look(&client);
 
         if (status != EXIT_DONE)
                 return status;

@@ -1,5 +1,7 @@
 /* cmd_doctor.c - `pawl doctor`: is the store fit to keep locks, or the marks of a guard? What is wrong with it, and the
  * command that mends it. */
+#include <stdlib.h>
+
 #include "store.h"
 
 static uint32_t worst;
@@ -56,13 +58,31 @@ static void end(void)
         }
 }
 
+/* Of the embedded engine only: others have a server that answers or not. */
+static void say_no_store(void)
+{
+        struct pawl_finding finding = {
+                .severity = PAWL_ADVICE,
+                .where = settings.url ? settings.url : "local:",
+                .what = "there is no store yet, or it was not used since the machine was started: the first lock makes "
+                        "one, and then there is something to examine",
+                .mend = ""};
+
+        if (!settings.url && getenv("PAWL_URL") && *getenv("PAWL_URL"))
+                finding.where = getenv("PAWL_URL");
+        on_finding(&finding, NULL);
+}
+
 static int examine(pawl_client *client, const char *nothing)
 {
-        int code;
+        int code = PAWL_OK;
 
         (void)nothing;
         begin();
-        code = pawl_examine(client, on_finding, NULL);
+        if (client)
+                code = pawl_examine(client, on_finding, NULL);
+        else
+                say_no_store();
         end();
         return fail_of_client(client, code);
 }
@@ -95,7 +115,7 @@ static int run(const struct command *command, int argc, char **argv)
                 status = examine_guard(command);
         } else {
                 settings.quiet = !settings.verbose; /* what the library warns of is a finding here */
-                status = client_do(examine, NULL);
+                status = client_look(examine, NULL);
         }
         return status == EXIT_DONE && worst > PAWL_ADVICE ? EXIT_CONFLICT : status;
 }

@@ -93,7 +93,7 @@ static int who(pawl_client *client, const char *name)
 {
         struct pawl_why why = {0};
         struct pawl_leader leader;
-        int code = pawl_leader(client, name, &why, &leader);
+        int code = client ? pawl_leader(client, name, &why, &leader) : PAWL_NOT_FOUND;
 
         if (code == PAWL_NOT_FOUND) {
                 detail("nobody leads '%s'", name);
@@ -190,8 +190,10 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if ((request.observe || request.who) && argc)
                 return usage_error(command, "who only looks runs no COMMAND, '%s' is too much", *argv);
-        if (request.observe || request.who)
-                return client_do(request.who ? who : observe, request.hold.name);
+        if (request.who)
+                return client_look(who, request.hold.name);
+        if (request.observe)
+                return client_do(observe, request.hold.name);
         if (!argc)
                 return usage_error(command, "elect wants a COMMAND to run while we lead '%s'", request.hold.name);
         request.hold.argv = argv;

@@ -114,12 +114,21 @@ static void print_table(const struct snapshot *snapshot, FILE *out)
         table_end(&table);
 }
 
+/* Without what client_open_to_look() adds. */
+static int shown_length(const char *url)
+{
+        const char *added = strstr(url, "create=no");
+
+        return (int)(added > url && !added[strlen("create=no")] ? (size_t)(added - url) - 1 : strlen(url));
+}
+
 static void print_head(pawl_client *client, const struct snapshot *snapshot, FILE *out)
 {
         time_t now = time(NULL);
         size_t names = 0, waiters = 0;
         struct tm tm;
         char clock[16];
+        const char *url = client ? pawl_url(client) : "(no store yet)";
 
         for (size_t i = 0; i < snapshot->count; i++) {
                 const struct pawl_entry *entry = &snapshot->rows[i].entry;
@@ -130,13 +139,13 @@ static void print_head(pawl_client *client, const struct snapshot *snapshot, FIL
                 waiters += entry->waiters;
         }
         strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
-        fprintf(out, "pawl top  %s  %s  %zu held, %zu waiting\n\n", pawl_url(client), clock, names, waiters);
+        fprintf(out, "pawl top  %.*s  %s  %zu held, %zu waiting\n\n", shown_length(url), url, clock, names, waiters);
 }
 
 static int snapshot_print(pawl_client *client, FILE *out)
 {
         struct snapshot snapshot = {0};
-        int code = pawl_list(client, NULL, add_entry, &snapshot);
+        int code = client ? pawl_list(client, NULL, add_entry, &snapshot) : PAWL_OK;
 
         if (snapshot.count)
                 qsort(snapshot.rows, snapshot.count, sizeof(*snapshot.rows), compare_rows);
@@ -247,36 +256,42 @@ static bool pause_for(struct signals *signals, bool live, int *signal)
         return true;
 }
 
-static int watch(struct signals *signals, pawl_client *client, bool live)
+/* A store that is made meanwhile is shown from the next snapshot on. */
+static int watch(struct signals *signals, pawl_client **client, bool live)
 {
         uint32_t left = request.count ? request.count : live ? UINT32_MAX : 1;
-        int signal = 0;
-        int code;
+        int signal = 0, status = EXIT_DONE;
+        int code = PAWL_OK;
 
         if (live)
                 screen_on();
-        do
-                code = live ? screen_print(client) : snapshot_print(client, stdout);
-        while (code == PAWL_OK && --left && pause_for(signals, live, &signal));
+        do {
+                if (!*client)
+                        status = client_open_to_look(client);
+                if (status == EXIT_DONE)
+                        code = live ? screen_print(*client) : snapshot_print(*client, stdout);
+        } while (status == EXIT_DONE && code == PAWL_OK && --left && pause_for(signals, live, &signal));
         if (live)
                 screen_off();
+        if (status != EXIT_DONE)
+                return status;
         return signal && signal_ends(signal) ? EXIT_SIGNAL + signal : fail(code, NULL);
 }
 
 static int run(const struct command *command, int argc, char **argv)
 {
         struct signals signals;
-        pawl_client *client;
+        pawl_client *client = NULL;
         int status;
 
         if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
-        status = client_open(PAWL_DRIVE_CALLER, &client);
+        status = client_open_to_look(&client);
         if (status != EXIT_DONE)
                 return status;
-        status = watch(&signals, client, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !settings.json);
+        status = watch(&signals, &client, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !settings.json);
         pawl_close(client);
         return status;
 }

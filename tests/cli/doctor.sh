@@ -21,6 +21,11 @@ at_end rm -rf "$store"
 PAWL_URL=local:$store/locks
 export PAWL_URL
 
+status 0 "where nothing was locked yet there is nothing to warn of" "$pawl" doctor
+like "and it says so" "$output" "advice *$store/locks: there is no store yet*"
+not_ok "nor is a store made by that" test -e "$store/locks"
+ok "the first lock makes one" "$pawl" run x true
+
 case $(stat -f -c %T "$store") in
 tmpfs | ramfs)
         skip "there is no disk here" "a directory on a disk is fine"
@@ -35,6 +40,7 @@ esac
 memory=$(mktemp -d /dev/shm/doctor.XXXXXX 2>/dev/null) || memory=
 case ${memory:+$(stat -f -c %T "$memory")} in
 tmpfs)
+        "$pawl" run -e "local:$memory/locks" x true
         status 1 "one in memory is a warning" "$pawl" doctor -e "local:$memory/locks"
         like "because of its tokens" "$output" "*warning *tmpfs*token*"
         ;;
@@ -46,6 +52,7 @@ esac
 
 mkdir -m 1770 "$store/shared it's"
 PAWL_URL="local:$store/shared%20it%27s"
+"$pawl" run x true
 "$pawl" doctor >"$scratch/shared"
 like "a directory of a group is an advice" "$(cat "$scratch/shared")" "*advice *group *"
 mended=$(mend advice)
@@ -58,6 +65,7 @@ is "JSON has severity, where, what and mend" \
         "$("$pawl" doctor --json | python3 -c 'import json, sys; print(sorted(set(k for f in json.load(sys.stdin) for k in f)))')" \
         "['mend', 'severity', 'what', 'where']"
 status 125 "an argument is too much" "$pawl" doctor now
-status 125 "a store that cannot be opened is a failure" "$pawl" doctor -e local:/proc
-like "and says why" "$errors" "pawl: *no file can be made in /proc*"
+mkdir "$store/open" && chmod 777 "$store/open"
+status 125 "a store that cannot be opened is a failure" "$pawl" doctor -e "local:$store/open"
+like "and says why" "$errors" "pawl: *everybody*"
 done_testing

@@ -11,6 +11,10 @@ print(eval(sys.argv[1]))' "$1"
 
 is "ls of nothing is nothing" "$("$pawl" ls)" ""
 is "and in JSON an empty array" "$("$pawl" ls --json | json 'entries')" "[]"
+like "so is top" "$(PAWL_URL=local:$scratch/none "$pawl" top)" "*no store yet*0 held, 0 waiting*"
+is "and in JSON" "$(PAWL_URL=local:$scratch/none "$pawl" top --json | json 'entries')" "[]"
+status 1 "and nobody leads" env PAWL_URL="local:$scratch/none" "$pawl" elect --who x
+not_ok "none of them makes a store" test -e "$scratch/none"
 is "top of nothing says so" "$("$pawl" top | head -n 1 | sed 's/.*  //')" "0 held, 0 waiting"
 a=$("$pawl" acquire --ttl 60s --note 'first "note"' app/a)
 "$pawl" acquire --ttl 60s app/b >"$scratch/b"
