@@ -22,8 +22,10 @@ enum {
 /* ---- commands -------------------------------------------------------------------------------------------------- */
 
 enum command_flag {
-        COMMAND_ENGINE = 1u << 0, /* takes -e */
-        COMMAND_JSON = 1u << 1    /* takes --json */
+        COMMAND_ENGINE = 1u << 0, /* uses -e; the others accept it too, so that it can be part of an alias */
+        COMMAND_JSON = 1u << 1,   /* takes --json */
+        COMMAND_RUNS = 1u << 2,   /* a COMMAND follows its words, with or without "--" */
+        COMMAND_DASHES = 1u << 3  /* a COMMAND may follow its words, behind "--" only */
 };
 
 struct command {
@@ -32,6 +34,8 @@ struct command {
         const char *summary;   /* one line, for `pawl --help` */
         const char *details;   /* more, for its own --help; NULL: nothing */
         uint32_t flags;        /* enum command_flag */
+        int words_min;         /* words of its own: neither options nor COMMAND */
+        int words_max;
         /* The arguments after the command's name. The exit status. */
         int (*run)(const struct command *, int argc, char **argv);
 };
@@ -67,16 +71,24 @@ struct settings {
 };
 extern struct settings settings;
 
-/* Reads the options in argv up to the first word that is none, or behind "--". options ends with an entry without letter
- * and name; NULL: none of its own. True: go on with *argc words at *argv. False: the command ends with *status. */
-bool options_read(const struct command *, const struct option *options, int *argc, char ***argv, int *status);
-/* The same for "NAME [--] COMMAND...": options may stand on both sides of NAME. False: as above, also if NAME is missing. */
-bool options_around_name(const struct command *, const struct option *options, int *argc, char ***argv,
-                         const char **name, int *status);
+/* What is left of a command line without its options. */
+struct arguments {
+        char **word; /* the command's own words */
+        int words;
+        char **command; /* COMMAND, NULL-terminated; NULL: there is none, and it was not announced by "--" either */
+};
+
+/* Reads the command line: options may stand before, between and behind the command's own words, until COMMAND or "--".
+ * options ends with an entry without letter and name; NULL: none of its own. The number of words is checked. False: the
+ * command ends with *status. */
+bool options_read(const struct command *, const struct option *options, int argc, char **argv, struct arguments *,
+                  int *status);
+/* The number of words that the options before the command's name take; argv[0] is the program. */
+int options_leading(int argc, char **argv);
+/* COMMAND has at least one word. */
+bool has_command(const struct arguments *);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* True if argc is within the bounds; else says so. */
-bool arguments_count(const struct command *, int argc, int least, int most, int *status);
 
 /* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
 
@@ -127,6 +139,8 @@ void table_begin(struct table *, size_t columns);
 void table_cell(struct table *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_text(struct table *, const char *text); /* escaped */
 void table_sort(struct table *);                   /* the rows below the first, by their first cells */
+/* Shortens what is too long in the first and the last column, so that rows are no wider than width where possible. */
+void table_fit(struct table *, size_t width);
 void table_print(const struct table *, FILE *out);
 void table_end(struct table *);
 

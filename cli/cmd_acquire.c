@@ -48,12 +48,13 @@ static int hand_out(pawl_lock *lock)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct signals signals;
         pawl_client *client;
         pawl_lock *lock;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         request.note = note;
         status = claim_check(command, &request);
@@ -64,7 +65,7 @@ static int run(const struct command *command, int argc, char **argv)
         status = client_open(PAWL_DRIVE_CALLER, &client);
         if (status != EXIT_DONE)
                 return status;
-        status = claim_wait(&signals, client, argv[0], &request, &lock);
+        status = claim_wait(&signals, client, arguments.word[0], &request, &lock);
         if (lock)
                 status = hand_out(lock);
         pawl_close(client);
@@ -79,5 +80,7 @@ const struct command cmd_acquire = {
                    "`pawl release LEASE` ends it. Who knows LEASE may do both.\n"
                    "Status: 0 held; 1 (-E) not free; 125 pawl failed; 128+N signal N ended the wait.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

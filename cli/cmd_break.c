@@ -13,11 +13,12 @@ static int break_it(pawl_client *client, const char *name)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_do(break_it, argv[0]);
+        return client_do(break_it, arguments.word[0]);
 }
 
 const struct command cmd_break = {
@@ -28,5 +29,7 @@ const struct command cmd_break = {
                    "tokens\n"
                    "stop them (see `pawl fence`). Status: 0 broken; 1 nobody held it; 125 pawl failed.",
         .flags = COMMAND_ENGINE,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -414,10 +414,11 @@ static void play(struct director *director)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct director director = {.orders = {-1, -1, -1}, .events = -1, .tokens_grow = true, .status = EXIT_DONE};
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
         director.colours = wants_colours();
         director.began_at = now_ns();
@@ -440,6 +441,5 @@ const struct command cmd_demo = {
         .details =
                 "On the embedded engine, in a directory of its own that is removed at the end. Takes about 8 seconds.\n"
                 "Status: 0 if everything was as it must be; 125 if not.",
-        .flags = 0,
         .run = run,
 };

@@ -104,10 +104,10 @@ static int examine_guard(const struct command *command)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, store_options, &argc, &argv, &status) ||
-            !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, store_options, argc, argv, &arguments, &status))
                 return status;
         if (store_named() && settings.url)
                 return usage_error(command, "-e is a store of locks, and --store one of a guard: name one of them");

@@ -180,23 +180,25 @@ static int campaign(struct signals *signals, pawl_client *client)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct signals signals;
         pawl_client *client;
         int status;
 
         if (argc)
                 watchdog_last_word(argv[argc - 1]);
-        if (!options_around_name(command, options, &argc, &argv, &request.hold.name, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        if ((request.observe || request.who) && argc)
-                return usage_error(command, "who only looks runs no COMMAND, '%s' is too much", *argv);
+        request.hold.name = arguments.word[0];
+        if ((request.observe || request.who) && has_command(&arguments))
+                return usage_error(command, "--observe and --who run no COMMAND, '%s' is too much", *arguments.command);
         if (request.who)
                 return client_look(who, request.hold.name);
         if (request.observe)
                 return client_do(observe, request.hold.name);
-        if (!argc)
+        if (!has_command(&arguments))
                 return usage_error(command, "elect wants a COMMAND to run while we lead '%s'", request.hold.name);
-        request.hold.argv = argv;
+        request.hold.argv = arguments.command;
         status = hold_check(command, &request.hold, &request.claim);
         if (status != EXIT_DONE)
                 return status;
@@ -219,6 +221,8 @@ const struct command cmd_elect = {
                    "another one can be elected. Ends with INT, TERM or QUIT, which COMMAND gets first; with -1 when "
                    "COMMAND\n"
                    "ends. --observe and --who look and run nothing.",
-        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .flags = COMMAND_ENGINE | COMMAND_JSON | COMMAND_RUNS,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -52,10 +52,11 @@ static int print_sql(const char *scheme)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct pawl_engine_info info;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         if (sql_scheme)
                 return print_sql(sql_scheme);

@@ -18,21 +18,21 @@ static int become(char **argv)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct pawl_why why = {0};
         pawl_guard *guard;
         uint64_t token;
-        int code, first, status;
+        int code, status;
 
-        if (!options_read(command, store_token_options, &argc, &argv, &status))
+        if (!options_read(command, store_token_options, argc, argv, &arguments, &status))
                 return status;
-        first = argc > 2 && !strcmp(argv[2], "--") ? 3 : 2;
-        if (argc <= first)
+        if (!has_command(&arguments))
                 return usage_error(command, "fence wants RESOURCE, TOKEN and a COMMAND");
-        if (!store_open(command, argv[1], &guard, &token, &status))
+        if (!store_open(command, arguments.word[1], &guard, &token, &status))
                 return status;
-        code = pawl_guard_admit(guard, argv[0], token, &why);
+        code = pawl_guard_admit(guard, arguments.word[0], token, &why);
         pawl_guard_close(guard);
-        return code == PAWL_OK ? become(argv + first) : fail(code, &why);
+        return code == PAWL_OK ? become(arguments.command) : fail(code, &why);
 }
 
 const struct command cmd_fence = {
@@ -43,6 +43,8 @@ const struct command cmd_fence = {
                 "From then on every smaller token is refused. What COMMAND does may still be overtaken by a later\n"
                 "holder: where it can, use `pawl put`, which checks and writes as one.\n" STORE_DETAILS
                 "Status: COMMAND's; 124 the token is stale and nothing was run; 125 pawl failed; 126, 127 as in run.",
-        .flags = 0,
+        .flags = COMMAND_RUNS,
+        .words_min = 2,
+        .words_max = 2,
         .run = run,
 };

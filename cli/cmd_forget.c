@@ -73,14 +73,15 @@ static int forget(pawl_guard *guard, const struct mark *mark)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct mark mark = {.code = PAWL_OK};
         pawl_guard *guard;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status) ||
+        if (!options_read(command, options, argc, argv, &arguments, &status) ||
             !store_open(command, NULL, &guard, NULL, &status))
                 return status;
-        mark.resource = argv[0];
+        mark.resource = arguments.word[0];
         status = find(guard, &mark);
         if (status == EXIT_DONE)
                 status = forget(guard, &mark);
@@ -96,6 +97,7 @@ const struct command cmd_forget = {
                 "After the lock has moved to another store, whose tokens are smaller, or after a token that was never\n"
                 "one of a lock. Only if no older holder can be left. The data stay.\n" STORE_DETAILS
                 "Status: 0; 1 no token is known; 124 a greater token came meanwhile; 125 pawl failed, or no --yes.",
-        .flags = 0,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -33,22 +33,23 @@ static int print(const char *resource, int code, const struct pawl_guard_data *d
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct pawl_why why = {0};
         struct pawl_guard_data data = {0};
         pawl_guard *guard;
         uint64_t token;
         int code, status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 1, 2, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        if (with_version && argc == 2)
+        if (with_version && arguments.words == 2)
                 return usage_error(command, "-V goes without TOKEN: a resource has a lock or a version, not both");
-        if (!store_open(command, argc == 2 ? argv[1] : NULL, &guard, &token, &status))
+        if (!store_open(command, arguments.words == 2 ? arguments.word[1] : NULL, &guard, &token, &status))
                 return status;
-        code = argc == 2 ? pawl_guard_get(guard, argv[0], token, &why, &data)
-                         : pawl_guard_look(guard, argv[0], &why, &data);
+        code = arguments.words == 2 ? pawl_guard_get(guard, arguments.word[0], token, &why, &data)
+                                    : pawl_guard_look(guard, arguments.word[0], &why, &data);
         pawl_guard_close(guard);
-        status = print(argv[0], code, &data, &why);
+        status = print(arguments.word[0], code, &data, &why);
         free(data.bytes);
         return status;
 }
@@ -61,6 +62,7 @@ const struct command cmd_get = {
                    "read.\nWithout TOKEN it only reads; with -V also the version, for `pawl put "
                    "--if-version`.\n" STORE_DETAILS
                    "Status: 0; 1 there are no data yet; 124 the token is stale; 125 pawl failed.",
-        .flags = 0,
+        .words_min = 1,
+        .words_max = 2,
         .run = run,
 };

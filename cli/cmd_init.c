@@ -1,4 +1,4 @@
-/* cmd_init.c - `pawl init`: prepares the servers of a quorum for their first use, or again after a loss of data. */
+/* cmd_init.c - `pawl init`: prepares a store for its first use, or again after it lost data or was restored. */
 #include "cli.h"
 
 static bool again;
@@ -16,12 +16,16 @@ static int init(pawl_client *client, const char *nothing)
 static int run(const struct command *command, int argc, char **argv)
 {
         static const struct option options[] = {
-                {.name = "yes", .help = "also if it was done before", .set = option_flag, .target = &again},
+                {.name = "yes",
+                 .help = "also if it was done before: after lost or restored data",
+                 .set = option_flag,
+                 .target = &again},
                 {0},
         };
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         return client_do(init, NULL);
 }
@@ -29,13 +33,16 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command cmd_init = {
         .name = "init",
         .arguments = "[--yes]",
-        .summary = "prepare the servers of a redlock: for their first use, or after a loss of data",
-        .details =
-                "Only redlock:// needs it: with init=manual once, and when so many servers lost their data that it "
-                "refuses to\n"
-                "go on. With --yes locks that were held on servers that forgot them can be given to another at once; "
-                "tokens\n"
-                "stay greater than before. Status: 0 ready; 125 pawl failed.",
+        .summary = "prepare a store: before its first use, or after its data were lost or restored",
+        .details = "redlock:// needs it once with init=manual, when a majority of its servers lost their data (--yes), "
+                   "and "
+                   "to\n"
+                   "replace a server (--yes). zk:// and etcd:// need it after a backup was restored (--yes): it raises "
+                   "the\n"
+                   "tokens above all that were given before; without --yes it makes the path of zk://. Others need no "
+                   "setup.\n"
+                   "With --yes a lock that the store forgot can be given to another while its holder still works.\n"
+                   "Status: 0 ready; 125 pawl failed. See pawl-init(1).",
         .flags = COMMAND_ENGINE,
         .run = run,
 };

@@ -89,22 +89,22 @@ static int take(pawl_client *client, const char *name)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-        const char *name;
+        struct arguments arguments;
         int status;
 
-        if (!options_around_name(command, options, &argc, &argv, &name, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         if (!request.rate)
                 return usage_error(command, "limit wants --rate N/DUR");
-        if (settings.json && argc)
+        if (settings.json && has_command(&arguments))
                 return usage_error(command, "--json is for a permit without a COMMAND");
-        status = client_do(take, name);
-        if (status != EXIT_DONE || !argc)
+        status = client_do(take, arguments.word[0]);
+        if (status != EXIT_DONE || !has_command(&arguments))
                 return status;
         if (!hide_password("PAWL_STORE"))
                 return fail(PAWL_NO_MEMORY, NULL);
-        execvp(argv[0], argv);
-        return cannot_run(argv[0], errno);
+        execvp(arguments.command[0], arguments.command);
+        return cannot_run(arguments.command[0], errno);
 }
 
 const struct command cmd_limit = {
@@ -114,6 +114,8 @@ const struct command cmd_limit = {
         .details = "A token bucket for all callers of NAME, wherever they run: they must give the same --rate and "
                    "--burst.\n"
                    "Who waits is served in the order of asking. Without COMMAND it only waits for the permit.",
-        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .flags = COMMAND_ENGINE | COMMAND_JSON | COMMAND_RUNS,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -50,11 +50,12 @@ static int list(pawl_client *client, const char *prefix)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 0, 1, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_look(list, argc ? argv[0] : NULL);
+        return client_look(list, arguments.words ? arguments.word[0] : NULL);
 }
 
 const struct command cmd_ls = {
@@ -63,5 +64,6 @@ const struct command cmd_ls = {
         .summary = "names, holders, tokens, time left, waiters",
         .details = NULL,
         .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .words_max = 1,
         .run = run,
 };

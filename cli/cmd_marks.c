@@ -70,13 +70,14 @@ static int list(pawl_guard *guard, const char *prefix)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         pawl_guard *guard;
         int status;
 
-        if (!options_read(command, store_options, &argc, &argv, &status) ||
-            !arguments_count(command, argc, 0, 1, &status) || !store_open(command, NULL, &guard, NULL, &status))
+        if (!options_read(command, store_options, argc, argv, &arguments, &status) ||
+            !store_open(command, NULL, &guard, NULL, &status))
                 return status;
-        status = list(guard, argc ? argv[0] : NULL);
+        status = list(guard, arguments.words ? arguments.word[0] : NULL);
         pawl_guard_close(guard);
         return status;
 }
@@ -87,5 +88,6 @@ const struct command cmd_marks = {
         .summary = "the resources of a guard, and the greatest token of each",
         .details = STORE_DETAILS "Status: 0; 1 some of them cannot be read; 125 pawl failed.",
         .flags = COMMAND_JSON,
+        .words_max = 1,
         .run = run,
 };

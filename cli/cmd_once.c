@@ -242,26 +242,28 @@ static int once(struct signals *signals, pawl_client *client, const char *name)
 static int run(const struct command *command, int argc, char **argv)
 {
         static char name[PAWL_NAME_MAX + 1];
+        struct arguments arguments;
         struct signals signals;
         pawl_client *client;
         int status;
 
         if (argc)
                 watchdog_last_word(argv[argc - 1]);
-        if (!options_around_name(command, options, &argc, &argv, &request.key, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        if ((request.look || request.forget) && argc)
-                return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *argv);
+        request.key = arguments.word[0];
+        if ((request.look || request.forget) && has_command(&arguments))
+                return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *arguments.command);
         if (request.look || request.forget)
                 return client_do(request.look ? look : forget, request.key);
         if (request.only_success && request.keep_failures_ms)
                 return usage_error(command, "--only-success keeps no failures: --keep-failures has no meaning with it");
-        if (!argc)
+        if (!has_command(&arguments))
                 return usage_error(command, "once wants a COMMAND to run for '%s'", request.key);
         if (pawl_once_name(request.key, name) != PAWL_OK)
                 return usage_error(command, "a key has 1 to 250 bytes");
         request.hold.name = name;
-        request.hold.argv = argv;
+        request.hold.argv = arguments.command;
         status = hold_check(command, &request.hold, &request.claim);
         if (status != EXIT_DONE)
                 return status;
@@ -286,6 +288,8 @@ const struct command cmd_once = {
                    "what COMMAND changes: a "
                    "runner that\n"
                    "was overtaken is refused there (pawl-fence(1)), and its late result is refused here (status 123).",
-        .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .flags = COMMAND_ENGINE | COMMAND_JSON | COMMAND_RUNS,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

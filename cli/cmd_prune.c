@@ -17,13 +17,14 @@ static void print(uint64_t pruned)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct pawl_why why = {0};
         pawl_guard *guard;
         uint64_t floor, pruned;
         int code, status;
 
-        if (!options_read(command, store_token_options, &argc, &argv, &status) ||
-            !arguments_count(command, argc, 1, 1, &status) || !store_open(command, argv[0], &guard, &floor, &status))
+        if (!options_read(command, store_token_options, argc, argv, &arguments, &status) ||
+            !store_open(command, arguments.word[0], &guard, &floor, &status))
                 return status;
         code = pawl_guard_prune(guard, floor, &why, &pruned);
         pawl_guard_close(guard);
@@ -41,5 +42,7 @@ const struct command cmd_prune = {
                 "lock that is guarded there can have a smaller one: see \"Pruning\" in pawl-fence(1).\n" STORE_DETAILS
                 "Status: 0; 125 pawl failed.",
         .flags = COMMAND_JSON,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -141,27 +141,24 @@ static int put(pawl_guard *guard, const char *resource, uint64_t number, char **
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         pawl_guard *guard;
         uint64_t number;
-        char **rest = NULL;
-        int words, status;
+        int status;
 
-        if (!options_read(command, options, &argc, &argv, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        words = if_version ? 1 : 2;
-        if (argc > words && !strcmp(argv[words], "--")) {
-                rest = argv + words + 1;
-                argc = words;
-        }
-        if (!arguments_count(command, argc, words, words, &status))
-                return status;
-        if (rest && !*rest)
+        if (if_version && arguments.words > 1)
+                return usage_error(command, "with --if-version there is no TOKEN, '%s' is too much", arguments.word[1]);
+        if (!if_version && arguments.words < 2)
+                return usage_error(command, "put wants RESOURCE and TOKEN, or --if-version VERSION and RESOURCE");
+        if (arguments.command && !has_command(&arguments))
                 return usage_error(command, "put wants a COMMAND behind --");
         if (if_version && !store_version(if_version, &number))
                 return EXIT_FAILED;
-        if (!store_open(command, if_version ? NULL : argv[1], &guard, &number, &status))
+        if (!store_open(command, if_version ? NULL : arguments.word[1], &guard, &number, &status))
                 return status;
-        status = put(guard, argv[0], number, rest);
+        status = put(guard, arguments.word[0], number, arguments.command);
         pawl_guard_close(guard);
         return status;
 }
@@ -178,6 +175,8 @@ const struct command cmd_put = {
                 "of its output, or nothing, is written.\n" STORE_DETAILS
                 "Status: 0 written; COMMAND's if that failed; 124 the token or the version is stale and nothing has "
                 "changed;\n125 pawl failed; 126, 127 COMMAND cannot be executed, was not found.",
-        .flags = 0,
+        .flags = COMMAND_DASHES,
+        .words_min = 1,
+        .words_max = 2,
         .run = run,
 };

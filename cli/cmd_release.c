@@ -14,11 +14,12 @@ static int release(pawl_client *client, const char *word)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_do(release, argv[0]);
+        return client_do(release, arguments.word[0]);
 }
 
 const struct command cmd_release = {
@@ -28,5 +29,7 @@ const struct command cmd_release = {
         .details =
                 "Status: 0 it was held until now; 123 it had been lost before; 125 pawl failed, or LEASE is not one.",
         .flags = COMMAND_ENGINE,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

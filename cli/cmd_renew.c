@@ -24,11 +24,12 @@ static int renew(pawl_client *client, const char *word)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_do(renew, argv[0]);
+        return client_do(renew, arguments.word[0]);
 }
 
 const struct command cmd_renew = {
@@ -37,5 +38,7 @@ const struct command cmd_renew = {
         .summary = "extend a lease by its ttl, from now",
         .details = "Status: 0 extended; 123 the lock was lost; 125 pawl failed, or LEASE is not one.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

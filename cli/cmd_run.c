@@ -27,30 +27,14 @@ static const struct option options[] = {
 /* ---- what was asked --------------------------------------------------------------------------------------------- */
 
 /* NAME COMMAND..., NAME -- COMMAND..., and as flock(1) has it NAME -c STRING. */
-static int read_command(const struct command *command, int argc, char **argv)
+static int read_command(const struct command *command, const struct arguments *arguments)
 {
-        if (argc < 1)
-                return usage_error(command, "run wants a NAME and a COMMAND");
-        request.hold.name = *argv++;
-        argc--;
-        if (argc == 2 && !request.shell_command && (!strcmp(*argv, "-c") || !strcmp(*argv, "--command"))) {
-                request.shell_command = argv[1];
-                argc = 0;
-        }
-        if (argc && !strcmp(*argv, "--")) {
-                argv++;
-                argc--;
-        } else if (argc && **argv == '-') {
-                return usage_error(command,
-                                   "'%s' stands behind NAME: options go before it, and -- before a COMMAND "
-                                   "of that name",
-                                   *argv);
-        }
-        if (request.shell_command && argc)
-                return usage_error(command, "-c STRING is the whole command, '%s' is too much", *argv);
-        if (!request.shell_command && !argc)
+        request.hold.name = arguments->word[0];
+        if (request.shell_command && has_command(arguments))
+                return usage_error(command, "-c STRING is the whole command, '%s' is too much", *arguments->command);
+        if (!request.shell_command && !has_command(arguments))
                 return usage_error(command, "run wants a COMMAND to run while it holds '%s'", request.hold.name);
-        request.hold.argv = request.shell_command ? hold_shell(request.shell_command) : argv;
+        request.hold.argv = request.shell_command ? hold_shell(request.shell_command) : arguments->command;
         return EXIT_DONE;
 }
 
@@ -62,6 +46,7 @@ static int check_request(const struct command *command)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct signals signals;
         pawl_client *client;
         pawl_lock *lock;
@@ -69,9 +54,9 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (argc)
                 watchdog_last_word(argv[argc - 1]);
-        if (!options_read(command, options, &argc, &argv, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        status = read_command(command, argc, argv);
+        status = read_command(command, &arguments);
         if (status == EXIT_DONE)
                 status = check_request(command);
         if (status != EXIT_DONE)
@@ -97,6 +82,8 @@ const struct command cmd_run = {
                 "COMMAND finds PAWL_NAME, PAWL_TOKEN, PAWL_OWNER, PAWL_VALID_UNTIL and PAWL_URL in its environment.\n"
                 "Status: COMMAND's; 128+N if signal N killed it; 1 (-E) not free; 123 the lock was lost;\n"
                 "125 pawl failed; 126 COMMAND cannot be executed; 127 it was not found.",
-        .flags = COMMAND_ENGINE,
+        .flags = COMMAND_ENGINE | COMMAND_RUNS,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

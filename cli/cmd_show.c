@@ -72,11 +72,12 @@ static int show(pawl_client *client, const char *name)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int status;
 
-        if (!options_read(command, NULL, &argc, &argv, &status) || !arguments_count(command, argc, 1, 1, &status))
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_look(show, argv[0]);
+        return client_look(show, arguments.word[0]);
 }
 
 const struct command cmd_show = {
@@ -85,5 +86,7 @@ const struct command cmd_show = {
         .summary = "holders, queue, last owners and how they ended",
         .details = "Status: 0; 1 nothing is known of NAME; 125 pawl failed.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
+        .words_min = 1,
+        .words_max = 1,
         .run = run,
 };

@@ -1,5 +1,5 @@
-/* cmd_top.c - `pawl top`: who holds what, again and again. On a terminal the screen is redrawn until q; elsewhere one
- * snapshot is printed, or --count of them. */
+/* cmd_top.c - `pawl top`: who holds what, again and again. On a terminal the screen is redrawn until q, and scrolls;
+ * elsewhere one snapshot is printed, or --count of them. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +63,7 @@ static void snapshot_free(struct snapshot *snapshot)
                 free((char *)(uintptr_t)snapshot->rows[i].entry.note);
         }
         free(snapshot->rows);
+        *snapshot = (struct snapshot){0};
 }
 
 /* The most wanted first. */
@@ -99,7 +100,8 @@ static void add_table_row(struct table *table, const struct pawl_entry *entry, i
         table_text(table, entry->role == PAWL_ROLE_FREE ? "(nobody)" : entry->owner);
 }
 
-static void print_table(const struct snapshot *snapshot, FILE *out)
+/* width: of the terminal; 0: there is none, and nothing is shortened. */
+static void print_table(const struct snapshot *snapshot, size_t width, FILE *out)
 {
         static const char *const heads[] = {"NAME", "WAITERS", "HELD", "LEFT", "TOKEN", "OWNER"};
         int64_t now_ms = unix_ms();
@@ -110,6 +112,8 @@ static void print_table(const struct snapshot *snapshot, FILE *out)
                 table_cell(&table, "%s", heads[i]);
         for (size_t i = 0; i < snapshot->count; i++)
                 add_table_row(&table, &snapshot->rows[i].entry, now_ms);
+        if (width)
+                table_fit(&table, width);
         table_print(&table, out);
         table_end(&table);
 }
@@ -142,26 +146,28 @@ static void print_head(pawl_client *client, const struct snapshot *snapshot, FIL
         fprintf(out, "pawl top  %.*s  %s  %zu held, %zu waiting\n\n", shown_length(url), url, clock, names, waiters);
 }
 
-static int snapshot_print(pawl_client *client, FILE *out)
+static int snapshot_take(pawl_client *client, struct snapshot *snapshot)
 {
-        struct snapshot snapshot = {0};
-        int code = client ? pawl_list(client, NULL, add_entry, &snapshot) : PAWL_OK;
+        int code = client ? pawl_list(client, NULL, add_entry, snapshot) : PAWL_OK;
 
-        if (snapshot.count)
-                qsort(snapshot.rows, snapshot.count, sizeof(*snapshot.rows), compare_rows);
-        if (code == PAWL_OK && settings.json) {
-                json_open(out, NULL, '[');
-                for (size_t i = 0; i < snapshot.count; i++)
-                        json_entry(out, &snapshot.rows[i].entry);
-                json_close(out, ']');
-                json_end(out);
-        } else if (code == PAWL_OK) {
-                print_head(client, &snapshot, out);
-                print_table(&snapshot, out);
-        }
-        fflush(out); /* who reads this from a pipe wants it now; what fails here is said at the end */
-        snapshot_free(&snapshot);
+        if (snapshot->count)
+                qsort(snapshot->rows, snapshot->count, sizeof(*snapshot->rows), compare_rows);
         return code;
+}
+
+static void snapshot_print(pawl_client *client, const struct snapshot *snapshot)
+{
+        if (settings.json) {
+                json_open(stdout, NULL, '[');
+                for (size_t i = 0; i < snapshot->count; i++)
+                        json_entry(stdout, &snapshot->rows[i].entry);
+                json_close(stdout, ']');
+                json_end(stdout);
+        } else {
+                print_head(client, snapshot, stdout);
+                print_table(snapshot, 0, stdout);
+        }
+        fflush(stdout); /* a reader of a pipe wants it now; what fails here is reported at the end */
 }
 
 /* ---- the screen ------------------------------------------------------------------------------------------------- */
@@ -187,61 +193,169 @@ static void screen_off(void)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &cooked);
 }
 
-/* text, cut to the screen, each line cleared to its end. Names are escaped. */
-static void draw(const char *text)
+/* The lines above the rows: the title, an empty one, the heads of the columns. */
+enum { HEAD_LINES = 3 };
+
+struct view {
+        pawl_client *client;
+        struct snapshot snapshot;
+        size_t first; /* the row at the top */
+        size_t page;  /* rows that the screen shows at once */
+};
+
+/* The last page is full, if there are so many rows. */
+static void keep_within(struct view *view)
+{
+        size_t last = view->snapshot.count > view->page ? view->snapshot.count - view->page : 0;
+
+        if (view->first > last)
+                view->first = last;
+}
+
+static struct winsize screen_size(void)
 {
         struct winsize size = {0};
-        size_t column = 0, line = 0, bytes, columns;
 
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col)
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col || !size.ws_row)
                 size = (struct winsize){.ws_row = 24, .ws_col = 80};
-        fputs("\033[H", stdout);
-        for (; *text && line + 1 < size.ws_row; text += bytes) {
+        return size;
+}
+
+/* One line, cut to the screen and cleared to its end. Names are escaped. Returns what follows it. */
+static const char *draw_line(const char *text, size_t width)
+{
+        size_t column = 0, bytes, columns;
+
+        for (; *text && *text != '\n'; text += bytes) {
                 bytes = character_at(text, &columns);
-                if (*text == '\n') {
-                        fputs("\033[K\n", stdout);
-                        column = 0;
-                        line++;
-                        continue;
-                }
                 column += columns;
-                if (column <= size.ws_col)
+                if (column <= width)
                         fwrite(text, 1, bytes, stdout);
         }
+        fputs("\033[K\r\n", stdout);
+        return *text ? text + 1 : text;
+}
+
+/* The last line of the screen says which rows are shown if these are not all. */
+static void draw_foot(const struct view *view)
+{
+        size_t last = view->first + view->page;
+
         fputs("\033[J", stdout);
+        if (view->page < view->snapshot.count)
+                printf("%zu-%zu of %zu: arrows, PgUp, PgDn; q ends", view->first + 1,
+                       last < view->snapshot.count ? last : view->snapshot.count, view->snapshot.count);
+}
+
+static void draw_text(struct view *view, const char *text, struct winsize size)
+{
+        size_t lines = size.ws_row - 1u; /* the last is the foot */
+
+        view->page = lines > HEAD_LINES ? lines - HEAD_LINES : 1;
+        keep_within(view);
+        fputs("\033[H", stdout);
+        for (size_t line = 0; *text && lines; line++) {
+                bool above = line >= HEAD_LINES && line < HEAD_LINES + view->first;
+
+                if (above) {
+                        text = strchr(text, '\n') + 1;
+                } else {
+                        text = draw_line(text, size.ws_col);
+                        lines--;
+                }
+        }
+        draw_foot(view);
         fflush(stdout);
 }
 
-static int screen_print(pawl_client *client)
+static int draw(struct view *view)
 {
+        struct winsize size = screen_size();
         char *text = NULL;
-        size_t size;
-        FILE *out = open_memstream(&text, &size);
-        int code;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
 
         if (!out)
                 return PAWL_NO_MEMORY;
-        code = snapshot_print(client, out);
-        fclose(out);
-        if (code == PAWL_OK)
-                draw(text);
+        print_head(view->client, &view->snapshot, out);
+        print_table(&view->snapshot, size.ws_col, out);
+        if (fclose(out) == 0)
+                draw_text(view, text, size);
         free(text);
-        return code;
+        return PAWL_OK;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
+
+enum move { MOVE_NONE, MOVE_UP, MOVE_DOWN, MOVE_PAGE_UP, MOVE_PAGE_DOWN, MOVE_TOP, MOVE_END, MOVE_QUIT };
+
+static const struct {
+        const char *bytes;
+        enum move move;
+} keys[] = {
+        {"\033[A", MOVE_UP},   {"\033OA", MOVE_UP},   {"k", MOVE_UP},        {"\033[B", MOVE_DOWN},
+        {"\033OB", MOVE_DOWN}, {"j", MOVE_DOWN},      {"\n", MOVE_DOWN},     {"\033[5~", MOVE_PAGE_UP},
+        {"b", MOVE_PAGE_UP},   {" ", MOVE_PAGE_DOWN}, {"f", MOVE_PAGE_DOWN}, {"\033[6~", MOVE_PAGE_DOWN},
+        {"\033[H", MOVE_TOP},  {"\033OH", MOVE_TOP},  {"\033[1~", MOVE_TOP}, {"g", MOVE_TOP},
+        {"\033[F", MOVE_END},  {"\033OF", MOVE_END},  {"\033[4~", MOVE_END}, {"G", MOVE_END},
+        {"q", MOVE_QUIT},      {"Q", MOVE_QUIT},
+};
+
+/* The key at *text, which moves on behind it. */
+static enum move next_key(const char **text)
+{
+        for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+                size_t length = strlen(keys[i].bytes);
+
+                if (!strncmp(*text, keys[i].bytes, length)) {
+                        *text += length;
+                        return keys[i].move;
+                }
+        }
+        ++*text;
+        return MOVE_NONE;
+}
+
+static void scroll(struct view *view, enum move move)
+{
+        size_t step = move == MOVE_PAGE_UP || move == MOVE_PAGE_DOWN ? view->page : 1;
+
+        if (move == MOVE_UP || move == MOVE_PAGE_UP)
+                view->first = view->first > step ? view->first - step : 0;
+        else if (move == MOVE_DOWN || move == MOVE_PAGE_DOWN)
+                view->first += step;
+        else if (move == MOVE_TOP)
+                view->first = 0;
+        else if (move == MOVE_END)
+                view->first = view->snapshot.count;
+        keep_within(view);
+}
+
+/* False: q, or the terminal is gone. */
+static bool read_keys(struct view *view)
+{
+        char typed[64];
+        ssize_t got = read(STDIN_FILENO, typed, sizeof(typed) - 1);
+        const char *text = typed;
+
+        if (got <= 0)
+                return false;
+        typed[got] = 0;
+        while (*text) {
+                enum move move = next_key(&text);
+
+                if (move == MOVE_QUIT)
+                        return false;
+                scroll(view, move);
+        }
+        return true;
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
 
-/* Until the next snapshot is due. False: it is time to go, by q or by *signal. */
-static bool pause_for(struct signals *signals, bool live, int *signal)
+/* False: *signal ends us. */
+static bool take_signals(struct signals *signals, bool live, int *signal)
 {
-        struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
-                               {.fd = live ? STDIN_FILENO : -1, .events = POLLIN}};
-        char key = 0;
-
-        if (poll(fds, 2, (int)(request.interval_ms < INT32_MAX ? request.interval_ms : INT32_MAX)) <= 0)
-                return true;
-        if (fds[1].revents && (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q'))
-                return false;
         while ((*signal = signals_next(signals)) != 0) {
                 if (*signal == SIGTSTP) {
                         if (live)
@@ -256,9 +370,42 @@ static bool pause_for(struct signals *signals, bool live, int *signal)
         return true;
 }
 
+/* Until the next snapshot is due. False: it is time to go, by q or by *signal. */
+static bool pause_for(struct signals *signals, struct view *view, bool live, int *signal)
+{
+        struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
+                               {.fd = live ? STDIN_FILENO : -1, .events = POLLIN}};
+        int64_t until = now_ns() + request.interval_ms * INT64_C(1000000);
+        int64_t left_ms;
+
+        while ((left_ms = (until - now_ns() + 999999) / 1000000) > 0) {
+                if (poll(fds, 2, (int)(left_ms < INT32_MAX ? left_ms : INT32_MAX)) <= 0)
+                        continue;
+                if ((fds[1].revents && !read_keys(view)) || !take_signals(signals, live, signal))
+                        return false;
+                if (live)
+                        draw(view);
+        }
+        return true;
+}
+
+static int show_once(struct view *view, bool live)
+{
+        int code;
+
+        snapshot_free(&view->snapshot);
+        code = snapshot_take(view->client, &view->snapshot);
+        if (code == PAWL_OK && live)
+                return draw(view);
+        if (code == PAWL_OK)
+                snapshot_print(view->client, &view->snapshot);
+        return code;
+}
+
 /* A store that is made meanwhile is shown from the next snapshot on. */
 static int watch(struct signals *signals, pawl_client **client, bool live)
 {
+        struct view view = {.client = *client, .page = 1};
         uint32_t left = request.count ? request.count : live ? UINT32_MAX : 1;
         int signal = 0, status = EXIT_DONE;
         int code = PAWL_OK;
@@ -268,23 +415,26 @@ static int watch(struct signals *signals, pawl_client **client, bool live)
         do {
                 if (!*client)
                         status = client_open_to_look(client);
+                view.client = *client;
                 if (status == EXIT_DONE)
-                        code = live ? screen_print(*client) : snapshot_print(*client, stdout);
-        } while (status == EXIT_DONE && code == PAWL_OK && --left && pause_for(signals, live, &signal));
+                        code = show_once(&view, live);
+        } while (status == EXIT_DONE && code == PAWL_OK && --left && pause_for(signals, &view, live, &signal));
         if (live)
                 screen_off();
+        snapshot_free(&view.snapshot);
         if (status != EXIT_DONE)
                 return status;
-        return signal && signal_ends(signal) ? EXIT_SIGNAL + signal : fail(code, NULL);
+        return signal && signal_ends(signal) ? EXIT_SIGNAL + signal : fail_of_client(*client, code);
 }
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         struct signals signals;
         pawl_client *client = NULL;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
@@ -299,7 +449,7 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command cmd_top = {
         .name = "top",
         .arguments = "",
-        .summary = "who holds what, live; q ends it",
+        .summary = "who holds what, live; q ends it, arrows and PgUp, PgDn scroll",
         .details = "Without a terminal one snapshot is printed, or --count of them.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
         .run = run,

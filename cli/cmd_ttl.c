@@ -8,7 +8,8 @@ static struct {
 } request = {.work_ms = -1};
 
 static const struct option options[] = {
-        {0, "work", "DUR", "the longest the guarded work takes", option_duration, &request.work_ms},
+        {0, "work", "DUR", "the longest stretch without renewal; with --no-renew all of the work", option_duration,
+         &request.work_ms},
         {0, "latency", "DUR", "to the store and back, at its worst (0)", option_duration, &request.latency_ms},
         {0, "drift", "DUR", "how far clocks may run apart meanwhile (0)", option_duration, &request.drift_ms},
         {0},
@@ -30,10 +31,11 @@ static void print_duration(int64_t ms)
 
 static int run(const struct command *command, int argc, char **argv)
 {
+        struct arguments arguments;
         int64_t ttl_ms;
         int status;
 
-        if (!options_read(command, options, &argc, &argv, &status) || !arguments_count(command, argc, 0, 0, &status))
+        if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         if (request.work_ms < 0)
                 return usage_error(command, "ttl wants --work DUR");
@@ -52,8 +54,9 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command cmd_ttl = {
         .name = "ttl",
         .arguments = "",
-        .summary = "the lease for a given work: 2 x (work + latency + drift)",
-        .details = NULL,
+        .summary = "the ttl for given work without renewal: 2 x (work + latency + drift)",
+        .details = "A lease that is renewed (`pawl run`) need not outlast the work: its ttl must outlast the longest "
+                   "stall that\nshould be survived. `pawl acquire` and `pawl run --no-renew` do not renew.",
         .flags = COMMAND_JSON,
         .run = run,
 };

@@ -53,25 +53,41 @@ static bool standard_descriptors(void)
         return true;
 }
 
-/* How many words the options before the command take: -e URL, --engine URL, and flags. */
-static int count_leading(int argc, char **argv)
-{
-        int i = 1;
-
-        while (i < argc && argv[i][0] == '-' && argv[i][1])
-                i += !strcmp(argv[i], "-e") || !strcmp(argv[i], "--engine") ? 2 : 1;
-        return i < argc ? i - 1 : 0;
-}
-
 /* `pawl -e URL run ...` is `pawl run -e URL ...`: the command comes first, and its own options say whether the others
- * belong to it. */
-static void command_first(int argc, char **argv)
+ * belong to it. False: there are options only. */
+static bool command_first(int argc, char **argv)
 {
-        int leading = count_leading(argc, argv);
+        int leading = options_leading(argc, argv);
         char *command = argv[leading + 1];
 
+        if (!command)
+                return false;
         memmove(argv + 2, argv + 1, (size_t)leading * sizeof(*argv));
         argv[1] = command;
+        return true;
+}
+
+static bool has_word(char **argv, const char *word, const char *other)
+{
+        for (argv++; *argv; argv++)
+                if (!strcmp(*argv, word) || !strcmp(*argv, other))
+                        return true;
+        return false;
+}
+
+/* Options only. */
+static int without_command(char **argv)
+{
+        if (has_word(argv, "--version", "--version")) {
+                printf("pawl %s\n", pawl_version());
+                return finish(EXIT_DONE);
+        }
+        if (has_word(argv, "--help", "-h")) {
+                print_help(stdout);
+                return finish(EXIT_DONE);
+        }
+        say("there is no command; 'pawl --help' lists them");
+        return EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
@@ -88,16 +104,9 @@ int main(int argc, char **argv)
                 print_help(stdout);
                 return finish(EXIT_DONE);
         }
-        if (!strcmp(argv[1], "--version")) {
-                printf("pawl %s\n", pawl_version());
-                return finish(EXIT_DONE);
-        }
-        command_first(argc, argv);
+        if (!command_first(argc, argv))
+                return without_command(argv);
         command = find_command(argv[1]);
-        if (!command && argv[1][0] == '-') {
-                say("there is no command; 'pawl --help' lists them");
-                return EXIT_FAILED;
-        }
         if (!command) {
                 say("there is no command '%s'; 'pawl --help' lists them", argv[1]);
                 return EXIT_FAILED;

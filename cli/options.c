@@ -1,5 +1,5 @@
-/* options.c - reading the command line, and the help that is made from the same tables. Parsing stops at the first word
- * that is no option, so that COMMAND's own options are left to it. */
+/* options.c - reading the command line, and the help that is made from the same tables. Options and words may be mixed;
+ * parsing stops where COMMAND begins, so that COMMAND's own options are left to it. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +13,8 @@ static bool help_asked;
 
 static const struct option engine_option = {
         'e', "engine", "URL", "the store; else $PAWL_URL, else the embedded engine", option_text, &settings.url};
+static const struct option unused_engine_option = {
+        'e', "engine", "URL", "accepted, as in every command, and not used", option_text, &settings.url};
 static const struct option json_option = {0, "json", NULL, "print JSON", option_flag, &settings.json};
 static const struct option common_options[] = {
         {'q', "quiet", NULL, "say only why pawl itself failed", option_flag, &settings.quiet},
@@ -134,7 +136,7 @@ static const struct option *find(const struct command *command, const struct opt
 {
         const struct option *found = search(options, test, word, length);
 
-        if (!found && (command->flags & COMMAND_ENGINE) && test(&engine_option, word, length))
+        if (!found && test(&engine_option, word, length))
                 found = &engine_option;
         if (!found && (command->flags & COMMAND_JSON) && test(&json_option, word, length))
                 found = &json_option;
@@ -211,22 +213,63 @@ static bool read_short(const struct command *command, const struct option *optio
         return true;
 }
 
-static bool read_all(const struct command *command, const struct option *options, struct words *words)
+static bool is_option(const char *word)
 {
-        while (words->count && words->word[0][0] == '-' && words->word[0][1]) {
-                bool is_long = words->word[0][1] == '-';
+        return word[0] == '-' && word[1];
+}
 
-                if (is_long && !words->word[0][2]) {
-                        words->count--;
-                        words->word++;
+static bool read_option(const struct command *command, const struct option *options, struct words *words)
+{
+        return (words->word[0][1] == '-' ? read_long : read_short)(command, options, words);
+}
+
+/* "--" behind the last word that must be there announces COMMAND. Without it COMMAND begins behind the last that may. */
+static bool command_begins(const struct command *command, const struct arguments *arguments, bool dashes)
+{
+        if (dashes)
+                return (command->flags & (COMMAND_RUNS | COMMAND_DASHES)) && arguments->words >= command->words_min;
+        return (command->flags & COMMAND_RUNS) && arguments->words == command->words_max;
+}
+
+static bool read_all(const struct command *command, const struct option *options, struct words *words,
+                     struct arguments *arguments)
+{
+        bool options_over = false;
+
+        while (words->count && !help_asked) {
+                bool dashes = !strcmp(*words->word, "--");
+
+                if (!dashes && !options_over && is_option(*words->word)) {
+                        if (!read_option(command, options, words))
+                                return false;
+                        continue;
+                }
+                if (command_begins(command, arguments, dashes)) {
+                        arguments->command = words->word + dashes;
                         break;
                 }
-                if (!(is_long ? read_long : read_short)(command, options, words))
-                        return false;
-                if (help_asked)
-                        break;
+                if (dashes && !options_over)
+                        options_over = true;
+                else
+                        arguments->word[arguments->words++] = *words->word;
+                words->count--;
+                words->word++;
         }
         return true;
+}
+
+/* The value of this option is the next word. The command is not known yet: what is not common takes none. */
+static bool value_follows(const char *word)
+{
+        if (word[1] == '-')
+                return !strcmp(word + 2, engine_option.name);
+        for (word++; *word; word++) {
+                if (*word == engine_option.letter)
+                        return !word[1];
+                if (!search(common_options, has_letter, word, 1))
+                        return false;
+        }
+        return false;
 }
 
 /* ---- help ------------------------------------------------------------------------------------------------------ */
@@ -257,6 +300,8 @@ static void help(const struct command *command, const struct option *options)
         help_lines(options);
         if (command->flags & COMMAND_ENGINE)
                 help_line(&engine_option);
+        else
+                help_line(&unused_engine_option);
         if (command->flags & COMMAND_JSON)
                 help_line(&json_option);
         help_lines(common_options);
@@ -266,11 +311,22 @@ static void help(const struct command *command, const struct option *options)
 
 /* ---- what the commands call ------------------------------------------------------------------------------------ */
 
-bool options_read(const struct command *command, const struct option *options, int *argc, char ***argv, int *status)
+static bool words_count(const struct command *command, int words, int *status)
 {
-        struct words words = {*argc, *argv};
+        if (words >= command->words_min && words <= command->words_max)
+                return true;
+        *status = usage_error(command, "%s arguments: pawl %s%s%s", words < command->words_min ? "too few" : "too many",
+                              command->name, *command->arguments ? " " : "", command->arguments);
+        return false;
+}
 
-        if (!read_all(command, options, &words)) {
+bool options_read(const struct command *command, const struct option *options, int argc, char **argv,
+                  struct arguments *arguments, int *status)
+{
+        struct words words = {argc, argv};
+
+        *arguments = (struct arguments){.word = argv}; /* words move to the front, over options that were read */
+        if (!read_all(command, options, &words, arguments)) {
                 *status = EXIT_FAILED;
                 return false;
         }
@@ -279,23 +335,21 @@ bool options_read(const struct command *command, const struct option *options, i
                 *status = EXIT_DONE;
                 return false;
         }
-        *argc = words.count;
-        *argv = words.word;
-        return true;
+        return words_count(command, arguments->words, status);
 }
 
-bool options_around_name(const struct command *command, const struct option *options, int *argc, char ***argv,
-                         const char **name, int *status)
+int options_leading(int argc, char **argv)
 {
-        if (!options_read(command, options, argc, argv, status))
-                return false;
-        if (!*argc) {
-                *status = usage_error(command, "too few arguments: pawl %s %s", command->name, command->arguments);
-                return false;
-        }
-        *name = *(*argv)++;
-        (*argc)--;
-        return options_read(command, options, argc, argv, status);
+        int i = 1;
+
+        while (i < argc && is_option(argv[i]))
+                i += value_follows(argv[i]) ? 2 : 1;
+        return i < argc ? i - 1 : argc - 1;
+}
+
+bool has_command(const struct arguments *arguments)
+{
+        return arguments->command && *arguments->command;
 }
 
 int usage_error(const struct command *command, const char *format, ...)
@@ -308,13 +362,4 @@ int usage_error(const struct command *command, const char *format, ...)
         va_end(list);
         say("%s; see 'pawl %s --help'", text, command->name);
         return EXIT_FAILED;
-}
-
-bool arguments_count(const struct command *command, int argc, int least, int most, int *status)
-{
-        if (argc >= least && argc <= most)
-                return true;
-        *status = usage_error(command, "%s arguments: pawl %s%s%s", argc < least ? "too few" : "too many",
-                              command->name, *command->arguments ? " " : "", command->arguments);
-        return false;
 }

@@ -62,7 +62,7 @@ bad "a flag with a value" run --nonblock=1 x true
 bad "half an option" run --non x true
 bad "a NAME without COMMAND" run x
 bad "no NAME" run
-bad "an option behind NAME" run x -n true
+bad "an option behind NAME that there is not" run x -Z true
 bad "-c behind NAME without its string" run x -c
 bad "-c behind NAME and a COMMAND" run x -c true true
 bad "-c and a COMMAND" run -c true x true

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """jobs.py - job control: `pawl run` under a pseudo-terminal, below a shell of our own that puts jobs into the foreground."""
+import fcntl
 import os
 import pty
+import re
 import select
 import shutil
 import signal
+import struct
 import sys
 import tempfile
+import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tap"))
@@ -340,6 +344,62 @@ def top(shell, place):
     equal("^C ends it", shell.do("wait"), 130)
 
 
-for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top):
+def screen(output, rows):
+    """What a terminal of that many lines shows after output: only what top uses is understood."""
+    lines, row = [""] * rows, 0
+    for part in re.findall(rb"\033\[[?\d;]*[A-Za-z]|\r|\n|[^\033\r\n]+", output):
+        if part == b"\033[H":
+            row, fresh = 0, [True] * rows
+        elif part == b"\033[J":
+            lines[row:] = [""] * (rows - row)
+            fresh = [True] * rows
+        elif part == b"\033[K":
+            if fresh[row]:
+                lines[row] = ""
+        elif part == b"\n":
+            row = min(row + 1, rows - 1)
+        elif part[:1] not in (b"\033", b"\r"):
+            lines[row] = part.decode() if fresh[row] else lines[row] + part.decode()
+            fresh[row] = False
+    return lines
+
+
+def await_screen(shell, rows, test):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        shell.do("owner")
+        frames = shell.output.split(b"\033[H")
+        if len(frames) > 2 and test(screen(b"\033[H" + frames[-2], rows)):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def top_scrolls(shell, place):
+    """60 columns and 10 lines: six rows at once, a name of 250 bytes among twenty."""
+    for name in ["a" * 250] + ["name/%02d" % i for i in range(19)]:
+        os.system("%s acquire --ttl 10m %s >/dev/null" % (PAWL, name))
+    fcntl.ioctl(shell.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
+    shell.do("start", [PAWL, "top", "--interval", "50ms"], True, None)
+
+    def columns_stand(lines):
+        at = lines[2].find("TOKEN")
+        return at > 0 and lines[3].startswith("aaa") and all(line[at:at + 3].isdigit() and line[at - 1] == " " for line in lines[3:9])
+
+    check("a long name leaves the columns where they are", await_screen(shell, 10, columns_stand), shell.output[-2000:])
+    check("no line is longer than the screen", await_screen(shell, 10, lambda lines: max(map(len, lines)) <= 60))
+    check("it is said which rows are seen", await_screen(shell, 10, lambda lines: lines[9].startswith("1-6 of 20")))
+    for what, keys, first in (("down", b"\033[B", "name/00"), ("page down", b"\033[6~", "name/06"), ("up", b"\033OA", "name/05"),
+                              ("end", b"\033[F", "name/13"), ("beyond the end", b"\033[6~", "name/13"),
+                              ("page up", b"\033[5~", "name/07"), ("two keys at once", b"kk", "name/05"), ("home", b"\033[H", "aaa")):
+        shell.type(keys)
+        check("key: " + what, await_screen(shell, 10, lambda lines: lines[3].startswith(first)), shell.output[-2000:])
+    fcntl.ioctl(shell.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 200, 0, 0))
+    check("a larger screen has all of it", await_screen(shell, 30, lambda lines: "name/18" in lines[22] and not lines[29]))
+    shell.type(b"q")
+    equal("q ends it there, too", shell.do("wait"), 0)
+
+
+for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top, top_scrolls):
     in_terminal(test)
 finish()

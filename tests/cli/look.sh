@@ -90,7 +90,7 @@ for command in run acquire renew release ls show break top fence put get engines
 done
 is "-e may come before the command" "$("$pawl" -e "local:$scratch/other" run x echo ran)" ran
 is "and so may --engine=" "$("$pawl" --engine="local:$scratch/other" -q run x echo ran)" ran
-status 125 "an option the command does not have is refused there too" "$pawl" -e local: ttl --work 1s
+status 125 "an option the command does not have is refused there too" "$pawl" --nonblock ttl --work 1s
 status 125 "options alone are no command" "$pawl" -e "local:$scratch/other"
 ok "which is said in one sentence" one_sentence
 status 0 "--help is a success" "$pawl" run --help

@@ -1,0 +1,71 @@
+#!/bin/sh
+# options.sh - the command line: options before and behind the words of every command, -e before and behind its name, "--",
+# and COMMAND, whose options are its own.
+. "${0%/*}/cli.sh"
+other=local:$scratch/other
+store=file:$scratch/guarded
+mkdir "$scratch/guarded"
+
+# ---- behind the name
+is "run NAME -n COMMAND" "$("$pawl" run x -n echo ran)" ran
+is "run NAME --ttl DUR -- COMMAND" "$("$pawl" run x --ttl 5s -- echo ran)" ran
+is "run -n NAME -w DUR COMMAND: both sides" "$("$pawl" run -s x -w 1s echo ran)" ran
+is "run NAME -c STRING" "$("$pawl" run x -c 'echo ran')" ran
+is "options of COMMAND are its own" "$("$pawl" run x echo end -e --json -- end)" "end -e --json -- end"
+is "behind -- too" "$("$pawl" run x -- echo -q)" "-q"
+is "a COMMAND that looks like an option" "$("$pawl" run x -- sh -c 'echo "$0"' -q)" "-q"
+is "a NAME that looks like an option" "$("$pawl" run -- -x sh -c 'echo "$PAWL_NAME"')" "-x"
+is "and one that is --" "$("$pawl" run -- -- sh -c 'echo "$PAWL_NAME"')" "--"
+is "-- before NAME and before COMMAND" "$("$pawl" run -- x -- echo -q)" "-q"
+is "elect NAME -1 COMMAND" "$("$pawl" elect boss -1 echo ran)" ran
+is "once KEY --keep DUR COMMAND" "$("$pawl" once key --keep 1m echo ran)" ran
+is "limit NAME --rate N/DUR COMMAND" "$("$pawl" limit rate --rate 9/1s echo ran)" ran
+lease=$("$pawl" acquire held --ttl 10m --note behind)
+lease=${lease#* }
+like "ls PREFIX --json" "$("$pawl" ls held --json)" '\[*behind*\]'
+like "show NAME --json" "$("$pawl" show held --json)" '\[*behind*\]'
+like "renew LEASE --json" "$("$pawl" renew "$lease" --json)" '{*held*}'
+ok "release LEASE -v" "$pawl" release "$lease" -v
+status 1 "break NAME -q" "$pawl" break held -q
+is "with nothing said" "$errors" ""
+ok "put RESOURCE --store STORE TOKEN -- COMMAND" "$pawl" put r --store "$store" 5 -- echo five
+ok "put RESOURCE --if-version VERSION -- COMMAND" "$pawl" put counted --if-version 0 --store "$store" -- echo one
+is "get RESOURCE -V --store STORE" "$("$pawl" get counted -V --store "$store")" '1
+one'
+is "get RESOURCE TOKEN --store STORE" "$("$pawl" get r 6 --store "$store")" five
+is "fence RESOURCE TOKEN --store STORE COMMAND" "$("$pawl" fence r 7 --store "$store" echo -n ran)" ran
+like "marks PREFIX --json --store STORE" "$("$pawl" marks r --json --store "$store")" '*"7"*'
+is "forget RESOURCE --store STORE --yes" "$("$pawl" forget r --store "$store" --yes)" 7
+like "prune TOKEN --store STORE" "$("$pawl" prune 1 --store "$store")" "[0-9]*"
+
+# ---- -e, in every command
+commands=$("$pawl" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+for command in $commands; do
+        is "-e before $command" "$("$pawl" -e "$other" "$command" --help)" "$("$pawl" "$command" --help)"
+        is "--engine=URL before $command, -q with it" "$("$pawl" -q --engine="$other" "$command" -h)" "$("$pawl" "$command" --help)"
+        is "-e behind $command" "$("$pawl" "$command" -e "$other" --help)" "$("$pawl" "$command" --help)"
+        like "its help has -e" "$("$pawl" "$command" --help)" "*-e, --engine URL*"
+done
+is "-e URL ttl" "$("$pawl" -e "$other" ttl --work 1s)" 2s
+is "ttl -e URL" "$("$pawl" ttl --work 1s -e "$other")" 2s
+ok "-e URL engines" "$pawl" -e "$other" engines
+is "run NAME -e URL COMMAND" "$("$pawl" run x -e "$other" sh -c 'echo "${PAWL_URL%\?*}"')" "$other"
+is "letters together, the last with its value" "$("$pawl" -qe "$other" run x sh -c 'echo "${PAWL_URL%\?*}"')" "$other"
+is "--json before the command" "$("$pawl" --json ls nothing)" "[]"
+like "--help behind -e" "$("$pawl" -e "$other" --help)" "usage: pawl *"
+like "--version behind -q" "$("$pawl" -q --version)" "pawl *"
+
+# ---- wrong
+for words in "run x -Z true" "run x --nonsense true" "ls a b --json" "show --json" "ttl 5 --work 1s" "put r 5 6 --store $store" \
+        "put --if-version 0 r 5 --store $store" "put r --store $store" "fence r 5 --store $store" "--nonblock ttl --work 1s" \
+        "elect boss --who true" "limit x --rate 1/s --json true" "-e" "-q"; do
+        # shellcheck disable=SC2086
+        status 125 "$words" "$pawl" $words </dev/null
+        ok "... in one sentence" one_sentence
+done
+
+# ---- what the help says is what the documents say
+like "init is for ZooKeeper and etcd too" "$("$pawl" init --help)" "*zk://*etcd://*restored*"
+unlike "and not for redlock alone" "$("$pawl" init --help)" "*Only redlock*"
+like "ttl is about work that is not renewed" "$("$pawl" ttl --help)" "*without renewal*"
+done_testing
