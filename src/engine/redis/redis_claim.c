@@ -894,8 +894,9 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
                 member_down(redis, why);
 }
 
-/* A server that serves us on the other connection is worth more tries. Without that one as well it is the same as for a claim
- * that is parked: the server has answered this one, and is given up when no connection has come up again for the time limit. */
+/* A server that serves us on the other connection is worth more tries. Without that one as well it is the same as for a
+ * claim that is parked: the server has answered this one, and is given up when no connection has come up again for the
+ * time limit. */
 static bool give_up_listening(const struct part *part, const struct pawl_why *why, bool was_ready)
 {
         const struct redis *redis = part->redis;

@@ -498,6 +498,19 @@ def many_marks_are_listed_once_each_while_connections_are_cut():
 
 
 @test
+def a_call_that_waits_for_another_thread_has_one_wait_not_two():
+    """The second call gets its turn when the first one has given up. What it waited for that is part of its own time."""
+    server = Server()
+    guard = Guard(place(server), wait=4000)
+    equal(guard.admit("r", 1).code, OK)
+    server.stop()
+    reply = guard.ask("both", "r", 2)
+    server.go_on()
+    require(reply.code in (UNREACHABLE, TIMEOUT, IN_DOUBT), show(reply.code), reply.text)
+    require(reply.number < 140, "one call took %d %% of the time of the other" % reply.number)
+
+
+@test
 def urls_that_make_no_sense_are_refused():
     for url in ("redis://a,b", "redis://127.0.0.1/x", "redis://127.0.0.1?db=-1", "redis://127.0.0.1?nothing=1",
                 "redis://127.0.0.1?prefix=%01", "redis://127.0.0.1?ca=x", "redis+unix:", "redis+unix://host/path",

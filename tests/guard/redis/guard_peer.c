@@ -4,14 +4,17 @@
  *   admit NAME TOKEN       put NAME TOKEN DATA     get NAME TOKEN     forget NAME TOKEN
  *   look NAME -            swap NAME VERSION DATA
  *   list PREFIX -          prune - FLOOR           examine - -
+ *   both NAME TOKEN        two threads admit, the second 1 s later; NUMBER: the time of its call in percent of the first's
  *
  * Each is answered by one line: CODE NUMBER DATA TEXT. NUMBER is the greatest token before a get, a version, or how many
  * were pruned; DATA is what get reads, or the lines of a list ("NAME TOKEN CODE") or an examination ("SEVERITY WHAT |
  * MEND"); TEXT is the sentence. */
 #include <pawl/guard.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static pawl_guard *guard;
 static struct pawl_why why;
@@ -83,6 +86,49 @@ static int take_finding(const struct pawl_finding *finding, void *arg)
         return 0;
 }
 
+/* ---- two threads -------------------------------------------------------------------------------------------------- */
+
+struct call {
+        const char *name;
+        uint64_t token;
+        double seconds;
+        int code;
+        struct pawl_why why;
+};
+
+static double now(void)
+{
+        struct timespec time;
+
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void *admit_timed(void *arg)
+{
+        struct call *call = arg;
+        double began = now();
+
+        call->code = pawl_guard_admit(guard, call->name, call->token, &call->why);
+        call->seconds = now() - began;
+        return NULL;
+}
+
+static int admit_both(const char *name, uint64_t token, uint64_t *percent)
+{
+        struct call mine = {.name = name, .token = token}, other = mine;
+        pthread_t thread;
+
+        if (pthread_create(&thread, NULL, admit_timed, &other) != 0)
+                abort();
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        admit_timed(&mine);
+        pthread_join(thread, NULL);
+        *percent = (uint64_t)(100 * mine.seconds / other.seconds);
+        why = mine.why;
+        return mine.code;
+}
+
 /* ---- orders ------------------------------------------------------------------------------------------------------- */
 
 static void obey(const char *order, const char *name, uint64_t token, const char *hex)
@@ -97,6 +143,8 @@ static void obey(const char *order, const char *name, uint64_t token, const char
         why.text[0] = '\0';
         if (strcmp(order, "admit") == 0)
                 code = pawl_guard_admit(guard, name, token, &why);
+        else if (strcmp(order, "both") == 0)
+                code = admit_both(name, token, &number);
         else if (strcmp(order, "put") == 0)
                 code = pawl_guard_put(guard, name, token, bytes, size, &why);
         else if (strcmp(order, "get") == 0)
