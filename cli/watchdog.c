@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -102,7 +103,8 @@ static _Noreturn void be_watchdog(int pipe, struct order order)
         sigprocmask(SIG_SETMASK, &all, NULL);
         setsid();
         take_name();
-        if (dup2(pipe, STDIN_FILENO) != STDIN_FILENO || close_range(STDIN_FILENO + 1, ~0u, 0) != 0 || chdir("/") != 0)
+        if (dup2(pipe, STDIN_FILENO) != STDIN_FILENO || syscall(SYS_close_range, STDIN_FILENO + 1, ~0u, 0) != 0 ||
+            chdir("/") != 0)
                 _exit(EXIT_FAILED);
         watch(STDIN_FILENO, order);
         _exit(EXIT_DONE);

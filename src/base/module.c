@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +24,44 @@ static const char *const beside[] = {"pawl", PAWL_MODULES_FROM_BIN, "src/engine"
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
+struct search {
+        uintptr_t address;
+        uint32_t objects; /* seen so far */
+        bool program;     /* found in the program itself, which is the first */
+        char path[PATH_MAX];
+};
+
+static int see_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+        struct search *search = arg;
+        bool first = search->objects++ == 0;
+
+        (void)size;
+        for (size_t i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+                if (segment->p_type != PT_LOAD ||
+                    search->address - info->dlpi_addr - segment->p_vaddr >= segment->p_memsz)
+                        continue;
+                search->program = first;
+                return first || realpath(info->dlpi_name, search->path) ? 1 : -1;
+        }
+        return 0;
+}
+
 /* The file this code is in: the library, or the program it was linked into. False if nobody can tell. */
 static bool own_file(char path[PATH_MAX])
 {
-        Dl_info info;
-        struct link_map *map;
+        struct search search = {.address = (uintptr_t)beside};
         ssize_t length;
 
-        if (!dladdr1(beside, &info, (void **)&map, RTLD_DL_LINKMAP))
+        if (dl_iterate_phdr(see_object, &search) != 1)
                 return false;
-        if (map->l_name && *map->l_name)
-                return realpath(map->l_name, path) != NULL;
-        /* The program itself: its name here is argv[0], which is whatever the caller made it. */
+        if (!search.program) {
+                memcpy(path, search.path, sizeof(search.path));
+                return true;
+        }
+        /* Its name there is empty, or argv[0], which is whatever the caller made it. */
         length = readlink("/proc/self/exe", path, PATH_MAX - 1);
         if (length <= 0)
                 return false;

@@ -75,6 +75,17 @@ static int code_of(int error)
         }
 }
 
+const char *why_errno(int error, char *buffer, size_t size)
+{
+#ifdef __GLIBC__
+        return strerror_r(error, buffer, size); /* a text of its own, perhaps */
+#else
+        if (strerror_r(error, buffer, size) != 0)
+                snprintf(buffer, size, "error %d", error);
+        return buffer;
+#endif
+}
+
 int why_system(struct pawl_why *why, int error, const char *format, ...)
 {
         char text[sizeof(why->text)];
@@ -86,7 +97,7 @@ int why_system(struct pawl_why *why, int error, const char *format, ...)
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        why_set(why, code_of(error), "%s: %s", text, strerror_r(error, reason, sizeof(reason)));
+        why_set(why, code_of(error), "%s: %s", text, why_errno(error, reason, sizeof(reason)));
         why->sys_errno = error;
         return why->code;
 }

@@ -76,7 +76,7 @@ static void say_error(struct net *net, int error)
 {
         char where[WHERE_SIZE];
         char buffer[128];
-        const char *reason = strerror_r(error, buffer, sizeof(buffer));
+        const char *reason = why_errno(error, buffer, sizeof(buffer));
 
         why_set(&net->why, code_of(net, error), "%s: %c%s%s", net_where(net->target, where), tolower(reason[0]),
                 reason[0] ? reason + 1 : "",

@@ -460,6 +460,12 @@ int file_make_below(struct local *local, int parent, const char *name, const cha
                     struct pawl_why *why);
 /* The directory of values, likewise. */
 int file_open_values(struct local *local, bool make, int *fd, struct pawl_why *why);
+/* renameat2(2), of which musl knows nothing. */
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE (1 << 0)
+#define RENAME_EXCHANGE (1 << 1)
+#endif
+int file_rename(int from, const char *name, int to, const char *fresh_name, unsigned flags);
 /* For tests: capacities of files created from now on; 0: the greatest. */
 void local_set_capacity(uint32_t processes, uint32_t names, uint32_t entries);
 /* "/var/lib/pawl" or below the home directory. PAWL_OK or why there is none. */

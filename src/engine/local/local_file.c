@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1042,10 +1043,15 @@ int file_open_below(struct local *local, int parent, const char *name, const cha
         return check_rights(local, &status, shown, local->shared_directory ? 0770 : 0700, why);
 }
 
+int file_rename(int from, const char *name, int to, const char *fresh_name, unsigned flags)
+{
+        return (int)syscall(SYS_renameat2, from, name, to, fresh_name, flags);
+}
+
 /* Where the file system cannot: an empty directory in its place is replaced, and who opened that finds it gone. */
 static int rename_new(int parent, const char *fresh, const char *name)
 {
-        if (renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0)
+        if (file_rename(parent, fresh, parent, name, RENAME_NOREPLACE) == 0)
                 return 0;
         return errno == EINVAL || errno == ENOSYS ? renameat(parent, fresh, parent, name) : -1;
 }

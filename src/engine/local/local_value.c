@@ -307,7 +307,7 @@ static int replace(struct local *local, int values, const char *temporary, int d
 {
         if (temporary[0] == '\0')
                 return unlinkat(directory, name, 0);
-        if (synced || renameat2(values, temporary, directory, name, RENAME_EXCHANGE) != 0)
+        if (synced || file_rename(values, temporary, directory, name, RENAME_EXCHANGE) != 0)
                 return renameat(values, temporary, directory, name); /* also if there is nothing yet, or no such way */
         hook(local, 69);
         (void)unlinkat(values, temporary, 0); /* the old one */
