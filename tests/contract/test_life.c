@@ -99,18 +99,32 @@ TEST(a_detached_lock_whose_grant_nobody_heard_of_is_given_back_by_close)
 
 /* A thread that is kept from running, without stopping the process. */
 static int gate[2];
+static atomic_bool stands_still;
 
 static void stand_still(int signal)
 {
         char byte;
         (void)signal;
+        atomic_store(&stands_still, true);
         while (read(gate[0], &byte, 1) != 1)
                 ;
 }
 
+/* One of two threads that close the same client: one does, and the other is told at once that it comes too late. */
+struct closer {
+        pawl_client *client;
+        atomic_int *refused;
+        pthread_t thread;
+        int code;
+};
+
 static void *close_it(void *arg)
 {
-        return (void *)(intptr_t)pawl_close(arg);
+        struct closer *closer = arg;
+        closer->code = pawl_close(closer->client);
+        if (closer->code == PAWL_MISUSE)
+                atomic_fetch_add(closer->refused, 1);
+        return NULL;
 }
 
 TEST(a_grant_that_comes_while_the_client_is_being_closed_is_not_handed_out)
@@ -118,10 +132,13 @@ TEST(a_grant_that_comes_while_the_client_is_being_closed_is_not_handed_out)
         const char *place = fresh_place();
         struct sigaction still = {.sa_handler = stand_still};
         pawl_client *one = join(place), *two;
-        pthread_t waiter, closer;
+        atomic_int refused = 0;
+        struct closer closers[2];
+        pthread_t waiter;
         pawl_lock *lock;
         void *code;
 
+        atomic_store(&stands_still, false);
         REQUIRE(pipe(gate) == 0 && sigaction(SIGUSR1, &still, NULL) == 0);
         MUST(pawl_open(place, NULL, &two));
         MUST(pawl_acquire(one, "a", NULL, &lock));
@@ -129,15 +146,22 @@ TEST(a_grant_that_comes_while_the_client_is_being_closed_is_not_handed_out)
         REQUIRE(queue_reaches(one, "a", 1));
         nap(50);
         REQUIRE(!pthread_kill(waiter, SIGUSR1));
-        nap(50);
+        while (!atomic_load(&stands_still))
+                nap(1);
         CHECK_CODE(pawl_release(lock), PAWL_OK); /* now the lock is the waiter's, who does not know it yet */
-        REQUIRE(!pthread_create(&closer, NULL, close_it, two));
-        nap(100);
+        for (int i = 0; i < 2; i++) {
+                closers[i] = (struct closer){.client = two, .refused = &refused};
+                REQUIRE(!pthread_create(&closers[i].thread, NULL, close_it, &closers[i]));
+        }
+        while (atomic_load(&refused) == 0) /* then the other one has begun, and cannot end before the waiter */
+                nap(1);
+        nap(50);
         CHECK_INT(write(gate[1], "!", 1), 1);
         pthread_join(waiter, &code);
         CHECK_CODE((intptr_t)code, PAWL_CANCELLED);
-        pthread_join(closer, &code);
-        CHECK_CODE((intptr_t)code, PAWL_OK);
+        for (int i = 0; i < 2; i++)
+                pthread_join(closers[i].thread, NULL);
+        CHECK_INT(closers[0].code + closers[1].code, PAWL_OK + PAWL_MISUSE);
         CHECK(is_free(one, "a"));
         close(gate[0]);
         close(gate[1]);

@@ -17,9 +17,8 @@
 
 struct shared {
         _Atomic int step;
-        _Atomic int ready;
-        _Atomic int opened;
         _Atomic int failed;
+        pthread_barrier_t all_ready, all_open; /* threads of many processes meet here without looking again and again */
         char why[512];
 };
 
@@ -421,18 +420,25 @@ static void *open_with_all(void *arg)
         struct pawl_why why = {0};
         pawl_client *client = NULL;
 
-        atomic_fetch_add(&shared->ready, 1);
-        while (atomic_load(&shared->step) == 0)
-                nap(1);
+        pthread_barrier_wait(&shared->all_ready);
         if (pawl_open(arg, PAWL_OPEN(.why = &why), &client) != PAWL_OK) {
                 memcpy(shared->why, why.text, sizeof(why.text));
                 atomic_fetch_add(&shared->failed, 1);
         }
-        atomic_fetch_add(&shared->opened, 1);
-        while (atomic_load(&shared->opened) < OPENING) /* all at a time */
-                nap(1);
+        pthread_barrier_wait(&shared->all_open);
         pawl_close(client);
         return NULL;
+}
+
+/* Of all those threads, and of the test itself. */
+static void prepare_meeting(pthread_barrier_t *barrier)
+{
+        pthread_barrierattr_t attributes;
+
+        REQUIRE_INT(pthread_barrierattr_init(&attributes), 0);
+        REQUIRE_INT(pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
+        REQUIRE_INT(pthread_barrier_init(barrier, &attributes, OPENING + 1), 0);
+        pthread_barrierattr_destroy(&attributes);
 }
 
 static void open_many(const char *path)
@@ -459,18 +465,17 @@ TEST_WITHIN(120, a_thousand_open_at_once_and_none_fails)
         if (THREAD_SANITIZER)
                 SKIP("no new threads after a fork with this sanitizer");
         share();
+        prepare_meeting(&shared->all_ready);
+        prepare_meeting(&shared->all_open);
         for (int i = 0; i < OPENING_PROCESSES; i++) {
                 children[i] = fork();
                 if (children[i] == 0)
                         open_many(path);
                 REQUIRE(children[i] > 0);
         }
-        while (atomic_load(&shared->ready) < OPENING)
-                nap(1);
+        pthread_barrier_wait(&shared->all_ready);
         before = clock_us(CLOCK_BOOTTIME);
-        atomic_store(&shared->step, 1);
-        while (atomic_load(&shared->opened) < OPENING)
-                nap(1);
+        pthread_barrier_wait(&shared->all_open);
         NOTE("%lld ms", (long long)(clock_us(CLOCK_BOOTTIME) - before) / 1000);
         for (int i = 0; i < OPENING_PROCESSES; i++) {
                 int status;
