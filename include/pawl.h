@@ -211,9 +211,27 @@ struct pawl_lock_options {
         struct pawl_why *why; /* written by the call itself, not later */
 };
 
+/* Options in C: PAWL_LOCK(.wait_ms = 5000), a literal. C++ has none: there a function gives the defaults, size included:
+ *     auto options = pawl_lock_defaults();
+ *     options.wait_ms = 5000;
+ *     int code = pawl_acquire(client, "orders/42", &options, &lock);
+ * The same for every struct of options: pawl_open_defaults(), pawl_once_defaults(), ... */
+#ifdef __cplusplus
+#define PAWL_DEFAULTS(what)                                                                                            \
+        inline pawl_##what##_options pawl_##what##_defaults()                                                          \
+        {                                                                                                              \
+                pawl_##what##_options options = {};                                                                    \
+                options.size = static_cast<uint32_t>(sizeof(options));                                                 \
+                return options;                                                                                        \
+        }
+#endif
+
 #ifndef __cplusplus
 #define PAWL_OPEN(...) (&(const struct pawl_open_options){.size = sizeof(struct pawl_open_options), __VA_ARGS__})
 #define PAWL_LOCK(...) (&(const struct pawl_lock_options){.size = sizeof(struct pawl_lock_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(open)
+PAWL_DEFAULTS(lock)
 #endif
 
 /* A name is 1 to 255 bytes of UTF-8 without control characters. */
@@ -226,16 +244,20 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_acquire(pawl_client *client, const char *name
                                            const struct pawl_lock_options *options, pawl_lock **lock);
 
 /* Ends the claim whatever its state, and consumes the handle whatever is returned; NULL is fine. PAWL_OK: it was held
- * until now. PAWL_LOST: it had been lost before. PAWL_IN_DOUBT: not confirmed; finished in the background or by the
- * lease. No callback of this lock runs after it returned. Release a handle once: a second time is PAWL_MISUSE for as long
- * as the handle rests (the client's next eight acquires); later it is another lock's, and ends that. */
+ * until now. PAWL_LOST: it had been lost before. PAWL_CANCELLED: it was never held, because the claim was refused, timed
+ * out, was cancelled, or still waited; only a handle of pawl_acquire_async can be like that. PAWL_IN_DOUBT: not confirmed;
+ * finished in the background or by the lease. No callback of this lock runs after it returned. Release a handle once:
+ * a second time is PAWL_MISUSE for as long as the handle rests (the client's next eight acquires); later it is
+ * another lock's, and ends that. */
 PAWL_EXPORT int pawl_release(pawl_lock *lock);
 
 /* status: what pawl_acquire would have returned. */
 typedef void pawl_granted_fn(pawl_lock *lock, int status, void *arg);
 typedef void pawl_released_fn(int status, void *arg);
 
-/* The asynchronous twins. The handle is given at once and must be released once, whatever becomes of the claim.
+/* The asynchronous twins. The handle is given at once and must be released once, whatever becomes of the claim: also
+ * after on_granted got an error, because only the caller knows when nobody uses the handle any more. pawl_release then
+ * returns PAWL_CANCELLED, which is no failure; the reason is what on_granted or pawl_wait got.
  * on_granted gets its own arg; options->arg is for on_lost and on_asked. It may be NULL for who uses pawl_wait. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_acquire_async(pawl_client *client, const char *name,
                                                  const struct pawl_lock_options *options, pawl_granted_fn *on_granted,

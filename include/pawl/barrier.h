@@ -34,6 +34,8 @@ struct pawl_barrier_options {
 #ifndef __cplusplus
 #define PAWL_BARRIER(...)                                                                                              \
         (&(const struct pawl_barrier_options){.size = sizeof(struct pawl_barrier_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(barrier)
 #endif
 
 /* Waits until parties, ourselves included, have come; exactly so many go on together. PAWL_TIMEOUT: not in time,

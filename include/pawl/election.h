@@ -46,6 +46,8 @@ struct pawl_election_options {
 #ifndef __cplusplus
 #define PAWL_ELECTION(...)                                                                                             \
         (&(const struct pawl_election_options){.size = sizeof(struct pawl_election_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(election)
 #endif
 
 /* Waits to be elected. PAWL_OK: we lead, and the value is published. */
@@ -94,6 +96,8 @@ struct pawl_observe_options {
 #ifndef __cplusplus
 #define PAWL_OBSERVE(...)                                                                                              \
         (&(const struct pawl_observe_options){.size = sizeof(struct pawl_observe_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(observe)
 #endif
 
 /* leader NULL: nobody leads. Borrowed for the call. A return other than 0 ends pawl_observe. */

@@ -30,6 +30,8 @@ struct pawl_flight_options {
 
 #ifndef __cplusplus
 #define PAWL_FLIGHT(...) (&(const struct pawl_flight_options){.size = sizeof(struct pawl_flight_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(flight)
 #endif
 
 /* Builds the value: *data by malloc (taken over), *size of them, at least one. Any code but PAWL_OK: this caller gets

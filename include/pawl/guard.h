@@ -57,6 +57,8 @@ struct pawl_guard_options {
 
 #ifndef __cplusplus
 #define PAWL_GUARD(...) (&(const struct pawl_guard_options){.size = sizeof(struct pawl_guard_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(guard)
 #endif
 
 /* Opens a guard; "file:DIR" must be there. Does not wait for a server. options may be NULL. */
@@ -115,6 +117,8 @@ struct pawl_swap_options {
 
 #ifndef __cplusplus
 #define PAWL_SWAP(...) (&(const struct pawl_swap_options){.size = sizeof(struct pawl_swap_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(swap)
 #endif
 
 /* The same under an id that the guard keeps beside the version, so that a swap in doubt can be sent again, with the same

@@ -35,6 +35,8 @@ struct pawl_limit_options {
 
 #ifndef __cplusplus
 #define PAWL_LIMIT(...) (&(const struct pawl_limit_options){.size = sizeof(struct pawl_limit_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(limit)
 #endif
 
 struct pawl_permit {

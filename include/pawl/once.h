@@ -42,6 +42,8 @@ struct pawl_once_options {
 
 #ifndef __cplusplus
 #define PAWL_ONCE(...) (&(const struct pawl_once_options){.size = sizeof(struct pawl_once_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(once)
 #endif
 
 struct pawl_result {

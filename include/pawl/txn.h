@@ -65,6 +65,8 @@ struct pawl_txn_options {
 
 #ifndef __cplusplus
 #define PAWL_TXN(...) (&(const struct pawl_txn_options){.size = sizeof(struct pawl_txn_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(txn)
 #endif
 
 /* Begins one, with nothing held and nothing asked. Its age is that of this moment, and stays through all restarts:

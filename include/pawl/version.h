@@ -52,6 +52,8 @@ struct pawl_update_options {
 
 #ifndef __cplusplus
 #define PAWL_UPDATE(...) (&(const struct pawl_update_options){.size = sizeof(struct pawl_update_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(update)
 #endif
 
 /* Looks, calls fn, swaps; if another one was faster, sleeps for a random time that grows, and again. options and version

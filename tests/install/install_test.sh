@@ -1,8 +1,10 @@
 #!/bin/sh
-# install_test.sh CC PROGRAM.c - installs into a scratch directory, and builds and runs a program with what is there.
+# install_test.sh PROGRAM.c PROGRAM.cc CC... - installs into a scratch directory, and builds and runs programs with what is
+# there. The compiler may be several words, such as ccache gcc.
 . "$TAP_SH"
-compiler=$1
-program=$2
+program=$1
+plus=$2
+shift 2
 root=$scratch/root
 export TMPDIR="$scratch"
 
@@ -24,12 +26,20 @@ export PKG_CONFIG_PATH="$pc" PKG_CONFIG_SYSROOT_DIR="$root"
 if command -v pkg-config >"$scratch/which"; then
         # shellcheck disable=SC2046
         ok "a program builds with pkg-config" \
-                "$compiler" -o "$scratch/shared" "$program" $(pkg-config --cflags --libs pawl)
+                "$@" -o "$scratch/shared" "$program" $(pkg-config --cflags --libs pawl)
         ok "and runs" env LD_LIBRARY_PATH="$libraries" "$scratch/shared" "local:$scratch/state"
         # shellcheck disable=SC2046
         ok "a program builds with the static library" \
-                "$compiler" -o "$scratch/static" "$program" $(pkg-config --cflags pawl) "$libraries/libpawl.a" -pthread
+                "$@" -o "$scratch/static" "$program" $(pkg-config --cflags pawl) "$libraries/libpawl.a" -pthread
         ok "and runs without the shared one" "$scratch/static" "local:$scratch/state"
+        if command -v g++ >"$scratch/which"; then
+                # shellcheck disable=SC2046
+                ok "a C++ program builds without a warning" g++ -std=c++17 -Wall -Wextra -Werror -pedantic -o "$scratch/plus" \
+                        "$plus" $(pkg-config --cflags --libs pawl)
+                ok "and runs with options" env LD_LIBRARY_PATH="$libraries" "$scratch/plus" "local:$scratch/state"
+        else
+                skip "missing: g++" "a C++ program builds without a warning"
+        fi
 else
         skip "missing: pkg-config" "a program builds with pkg-config"
 fi
