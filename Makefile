@@ -44,6 +44,7 @@ check-style:
 	@tests/run --suite style
 
 bench:
+	@bench/run $(if $(ROWS),--rows $(ROWS)) --check $(BUILD)
 	@.ci/packages build bench
 	@$(MAKE) build
 	@bench/run $(if $(ROWS),--rows $(ROWS)) $(BUILD)

@@ -32,6 +32,22 @@ build() {
         "$configure" build && ninja -C "$project/build"
 }
 
+# Slow enough that they meet.
+cat >"$scratch/meson" <<END
+#!/bin/sh
+sleep 1
+exec $(command -v meson) "\$@"
+END
+chmod 755 "$scratch/meson"
+for one in 1 2 3; do
+        (
+                PATH=$scratch:$PATH "$configure" both >"$scratch/both-$one" 2>&1
+                echo "status $?" >>"$scratch/both-$one"
+        ) &
+done
+wait
+is "three at once in a tree that is not configured all succeed" "$(cat "$scratch"/both-?)" "$(printf 'status 0\nstatus 0\nstatus 0')"
+
 ok "a directory is set up" "$configure" build --prefix=/nowhere
 ok "and builds" ninja -C "$project/build"
 ok "a second time" build

@@ -48,6 +48,11 @@ like "with the reason" "$errors" "*row 8: skipped: needs libmoon-dev*no row can 
 status 1 "if the only row skips the status says so" "$run" --rows 3 --quick "$build"
 status 2 "a row that does not exist is a usage error" "$run" --rows 1,99 --quick "$build"
 like "which lists the rows" "$errors" "*no row 99; rows: 1,2,3,4,8,9,17*"
+status 2 "also before anything was built" "$run" --rows 1,99 --check "$scratch/nowhere"
+like "with the rows that could be" "$errors" "*no row 99; rows: 1,2,3,*,17*"
+ok "and one that could be is fine" "$run" --rows 1,17 --check "$scratch/nowhere"
+status 2 "make bench asks that first" make -C "$SOURCE_DIR" bench ROWS=99 BUILD="$scratch/nowhere"
+not_ok "and builds nothing" test -e "$scratch/nowhere"
 
 if command -v script >/dev/null; then
         seen=$(script -qec "'$run' --rows 1,17 --quick '$build' >'$scratch/stdout'" /dev/null </dev/null)

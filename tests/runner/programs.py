@@ -111,14 +111,15 @@ class Build:
         options = self.variant.options
         if any("sanitize" in option for option in options):
             options = [*options, "-Db_lundef=false"]  # sanitizers leave symbols to the program
-        command = '.ci/configure "$@" && exec ninja -C "$1" --quiet build.ninja'
+        command = '.ci/configure "$@" && exec flock -o "$1/.lock" ninja -C "$1" --quiet build.ninja'
         return self.start(["sh", "-c", command, "build", self.directory, *options])
 
     def compile(self):
         """All of it, or what the chosen programs need."""
         self.programs = [Program(self.name, test, self.directory) for test in introspect(self.directory, "tests")]
         self.chosen = [program for program in self.programs if self.wanted(program)]
-        return self.start(["ninja", "-C", self.directory, "--quiet", *([] if self.whole else self.targets())])
+        return self.start(["flock", "-o", os.path.join(self.directory, ".lock"),  # another run may be building here
+                           "ninja", "-C", self.directory, "--quiet", *([] if self.whole else self.targets())])
 
     def targets(self):
         """The files that the commands of the chosen programs are made of or depend on."""

@@ -5,6 +5,8 @@ servers=$(dirname "$0")/servers
 chmod 755 "$scratch"
 at_end "$servers" down "$scratch/run"
 
+umask 077 # of somebody who is careful: PostgreSQL and PgBouncer read files as another user where we are root
+
 there=
 for name in redis etcd zookeeper postgres etcd3 etcd-tls etcd-auth zookeeper3 zookeeper-tls zookeeper-default postgres-tls \
         postgres-role postgres-pair pgbouncer pgbouncer-session; do
@@ -121,5 +123,31 @@ ok "they stop" "$servers" down "$scratch/run"
 is "and leave no process behind" "$(ps -o stat=,args= -s "$sessions" | grep -v '^Z')" ""
 is "nor one of PostgreSQL, which have sessions of their own" "$(ps -o pid=,args= -p "$children" | grep postgres:)" ""
 ok "stopping twice is no trouble" "$servers" down "$scratch/run"
+
+if [ "$(id -u)" -eq 0 ] && "$servers" have postgres; then
+        mkdir -m 700 "$scratch/closed"
+        status 1 "below a directory that PostgreSQL may not enter it does not start" "$servers" up "$scratch/closed/run" postgres
+        like "and that is said" "$errors" "*may not enter $scratch/closed/run: set TMPDIR*"
+fi
+
+# Of eight ports, outside of the range of other runs, seven are another's: he need not be listening at the moment.
+ports=/tmp/pawl-ports.$(id -u)
+first=$((9000 + $$ % 100 * 8))
+mkdir -p "$scratch/another"
+port=$first
+while [ $port -lt $((first + 7)) ]; do
+        ln -sfT "$scratch/another" "$ports/$port"
+        at_end rm -f "$ports/$port"
+        port=$((port + 1))
+done
+unset PAWL_TEST_SERVERS
+at_end "$servers" down "$scratch/other"
+if "$servers" have redis; then
+        PAWL_TEST_PORTS=$first-$port ok "a server starts beside another run" "$servers" up "$scratch/other" redis
+        is "on a port that nobody has reserved" "$(sed 's/.*:\([0-9]*\).$/\1/' "$scratch/other/env")" "$port"
+        is "and reserves it" "$(readlink "$ports/$port")" "$scratch/other"
+        "$servers" down "$scratch/other"
+        is "until it is stopped" "$(readlink "$ports/$port")" ""
+fi
 status 2 "an unknown server is a usage error" "$servers" up "$scratch/other" oracle
 done_testing

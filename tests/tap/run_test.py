@@ -5,15 +5,18 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("run", os.path.join(TESTS, "run"))
 run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
 loader.exec_module(run)
-from runner import plan, programs, result, schedule, screen  # noqa: E402
+from runner import place, plan, programs, result, schedule, screen  # noqa: E402
 
 number = failed = 0
 
@@ -25,6 +28,44 @@ def is_(sentence, actual, expected):
     print("%s %d - %s" % ("ok" if actual == expected else "not ok", number, sentence))
     if actual != expected:
         print("#   expected: %r\n#   actual:   %r" % (expected, actual))
+
+
+class Scripts:
+    """Stands for a build: programs that are shell scripts. $tries is a file that lasts from one try to the next."""
+
+    def __init__(self, scripts):
+        self.scripts = scripts
+
+    def queue(self, display, directory):
+        queue = programs.Queue([], programs.Times(os.path.join(directory, "times")), display)
+        for name, (suite, script, timeout) in self.scripts.items():
+            test = {"suite": ["pawl:" + suite], "name": name, "workdir": directory,
+                    "cmd": ["sh", "-c", script] if script else ["/nonexistent/program"],
+                    "env": {"tries": os.path.join(directory, name)}, "timeout": timeout}
+            queue.add([programs.Program("gcc", test, directory)])
+        return queue
+
+
+# A program with a helper in a session of its own, as servers are, that does not stop when it is asked to; and files in both places.
+VICTIM = """trap "" TERM HUP INT
+setsid sh -c 'trap "" TERM HUP INT; touch "$TMPDIR/left"; mkdir "$PAWL_TEST_MEMORY/left"; echo $$ >"$0.helper"; exec sleep 1000' "$tries" &
+until [ -s "$tries.helper" ]; do sleep 0.05; done
+echo "$PAWL_TEST_SERVERS $PAWL_TEST_MEMORY" >"$tries.new"; mv "$tries.new" "$tries.where"
+sleep 1000; sleep 1000"""
+
+
+def be_victim(directory):
+    """In a process of its own: a run with that program."""
+    display = screen.Screen(io.StringIO())
+    where = place.Place(display.line)
+    schedule.adopt_orphans()
+    queue = display.queue = Scripts({"victim": ("unit", VICTIM, 1000)}).queue(display, directory)
+    run.run_all(queue, display, run.read_arguments([]), where)
+
+
+if sys.argv[1:2] == ["--victim"]:
+    be_victim(sys.argv[2])
+    sys.exit()
 
 
 def counted(stdout, ending=None, ci=False):
@@ -56,22 +97,6 @@ is_("another skip does not", counted(ONE_SKIP % "not root", ci=True), (0, 0, 1))
 is_("diagnostics count for nothing", counted("TAP version 13\n1..1\n# not ok 1 - x\nok 1 - a\n# ok 2\n"), (1, 0, 0))
 
 # ---- whole runs --------------------------------------------------------------------------------------------------------------
-
-
-class Scripts:
-    """Stands for a build: programs that are shell scripts. $tries is a file that lasts from one try to the next."""
-
-    def __init__(self, scripts):
-        self.scripts = scripts
-
-    def queue(self, display, directory):
-        queue = programs.Queue([], programs.Times(os.path.join(directory, "times")), display)
-        for name, (suite, script, timeout) in self.scripts.items():
-            test = {"suite": ["pawl:" + suite], "name": name, "workdir": directory,
-                    "cmd": ["sh", "-c", script] if script else ["/nonexistent/program"],
-                    "env": {"tries": os.path.join(directory, name)}, "timeout": timeout}
-            queue.add([programs.Program("gcc", test, directory)])
-        return queue
 
 
 def whole_run(scripts, patience=1):
@@ -129,6 +154,48 @@ is_("and the reason is given", "did not end within 1 s" in text, True)
 line, text = whole_run({"a": ("contract", "echo 1..2; echo ok 1 - a; sleep 100", 1)})
 is_("also if it hangs after some of its tests", "did not end within 1 s; 2 tests planned, 1 ran" in text, True)
 is_("and it is not tried again: that would take as long", text.count("---- failed"), 1)
+
+# ---- runs that are ended -----------------------------------------------------------------------------------------------------
+
+def eventually(condition):
+    for _ in range(1200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def exists(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+            return file.read().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
+def end_victim(number):
+    """Whether its helper has ended, and whether its directories are gone."""
+    with tempfile.TemporaryDirectory() as directory:
+        victim = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--victim", directory], stdin=subprocess.DEVNULL)
+        file = os.path.join(directory, "victim")
+        if not eventually(lambda: os.path.exists(file + ".where")):
+            victim.kill()
+            return "it has not started"
+        with open(file + ".helper", encoding="utf-8") as text:
+            helper = int(text.read())
+        with open(file + ".where", encoding="utf-8") as text:
+            places = text.read().split()
+        victim.send_signal(number)
+        victim.wait()
+        ended = eventually(lambda: not exists(helper))
+        gone = eventually(lambda: not any(os.path.exists(name) for name in places))
+        if not ended:
+            os.kill(helper, signal.SIGKILL)
+    return ended, gone
+
+
+for number_of, words in ((signal.SIGINT, "is interrupted"), (signal.SIGTERM, "is asked to end"), (signal.SIGKILL, "is killed")):
+    is_("a run that %s leaves no process and no file" % words, end_victim(number_of), (True, True))
 
 # ---- the plan ----------------------------------------------------------------------------------------------------------------
 

@@ -221,14 +221,20 @@ class Connection:
 
 
 def free_port():
-    """Below the range of outgoing connections, and reserved for us, as in tests/servers."""
+    """Below the range of outgoing connections, and reserved for this run among all of this user's, as in tests/servers."""
+    reserved = "/tmp/pawl-ports.%d" % os.geteuid()
+    owner = os.environ.get("PAWL_TEST_SERVERS", "")
+    if os.path.isdir(owner) and not os.path.isdir(reserved):
+        os.makedirs(reserved, 0o700, exist_ok=True)
     while True:
         port = 10000 + int.from_bytes(os.urandom(2), "big") % 20000
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
-                if os.path.isdir(os.environ.get("PAWL_TEST_SERVERS", "")):
-                    os.mkdir(os.path.join(os.environ["PAWL_TEST_SERVERS"], "port-%d" % port))
+                if os.path.isdir(owner):
+                    os.symlink(owner, os.path.join(reserved, str(port)))
+                elif os.path.islink(os.path.join(reserved, str(port))):
+                    continue
                 return port
             except OSError:
                 continue
