@@ -12,6 +12,7 @@
 #define MEND_PAUSE (250 * MS)        /* between two looks at the same state */
 #define LOOK_PAUSE (1 * SECOND)      /* later on */
 #define QUARANTINE_MORE (1 * SECOND) /* clocks run at different rates, and round to ms */
+#define NOBODY "0000000000000000"    /* the id of a seat whose server was away when the set was made */
 enum { DOUBTS_MOST = 3 };            /* how often a node may be seen without a vote before it is no use to wait */
 
 static struct node *node_of(struct member *member)
@@ -198,6 +199,16 @@ static bool seat_is_taken(const struct redlock *redlock, int seat)
         return false;
 }
 
+/* Is it known to be of another set? An operator may be making that one just now, one server after the other: taken back
+ * from there, it would be missing in both. */
+static bool is_of_another_set(const struct node *node)
+{
+        struct roster roster;
+        char own[ID_LENGTH + 1];
+
+        return read_roster(node, &roster, own) && strcmp(roster.set, node->redlock->roster.set) != 0;
+}
+
 /* Is this the seat of a node that forgot its data? Its own old roster says so, or we saw it vote there, or the client
  * that seated it called it by the same name. Anything else is a server that nobody has asked to join. */
 static bool is_home(const struct node *node, int seat)
@@ -206,8 +217,9 @@ static bool is_home(const struct node *node, int seat)
         struct roster roster;
         char own[ID_LENGTH + 1];
 
-        if (read_roster(node, &roster, own) && strcmp(roster.set, node->redlock->roster.set) == 0 &&
-            strcmp(own, at->id) == 0)
+        if (is_of_another_set(node)) /* unless it was away when ours was made, and the seat was kept for it */
+                return strcmp(at->id, NOBODY) == 0 && roster_is_at(at, node->name);
+        if (read_roster(node, &roster, own) && strcmp(own, at->id) == 0)
                 return true;
         return (node->home == seat && strcmp(node->home_id, at->id) == 0) || roster_is_at(at, node->name);
 }
@@ -257,7 +269,7 @@ bool trust_stranger(const struct node *node, char *text, size_t size)
         if (roster->count != node->redlock->count)
                 snprintf(text, size, "%s has the locks of %u servers (%s), and this URL names %u", node->name,
                          roster->count, list, node->redlock->count);
-        else if (!node->member.trusted)
+        else if (!node->member.trusted && !is_of_another_set(node))
                 snprintf(text, size, "%s is new, and not one of the servers of these locks (%s)", node->name, list);
         else if (is_of_set(node, roster->set))
                 snprintf(text, size, "%s was replaced: the servers of these locks are %s", node->name, list);
@@ -774,11 +786,13 @@ static void seat_new_set(struct redlock *redlock)
         redlock->roster.count = redlock->count;
         for (uint32_t i = 0; i < redlock->count; i++) {
                 struct node *node = &redlock->nodes[i];
-                uint64_t random = 0; /* nobody has this id: whoever is found under this name later takes the seat */
+                uint64_t random;
 
-                if (is_reachable(node))
+                strcpy(node->new_id, NOBODY); /* the server that is found under this name later takes the seat */
+                if (is_reachable(node)) {
                         loop_random(redlock->engine.host->loop, &random, sizeof(random));
-                snprintf(node->new_id, sizeof(node->new_id), "%016llx", (unsigned long long)random);
+                        snprintf(node->new_id, sizeof(node->new_id), "%016llx", (unsigned long long)random);
+                }
                 roster_sit(&redlock->roster.seats[i], 1, node->new_id, node->name);
         }
         roster_first(&redlock->roster);

@@ -240,6 +240,25 @@ def a_longer_list_is_made():
     check("never were there two holders, and tokens only grew", crowd.is_sound(), str(crowd))
 
 
+def a_server_that_init_has_taken_into_another_set():
+    one, two, three, four, five = nodes_of(5)
+    crowd = Crowd()
+    crowd.begin(url(one, two, three), "three")
+    check("clients work on three servers", soon(lambda: len(crowd.tokens) > 20), str(crowd))
+    run, floor, longest = one.marker().split()[:3]  # what init does to the first server of a longer list
+    roster = "0123456789abcdef fedcba9876543210 " + " ".join(
+        "00000001-%016x-127.0.0.1:%d" % (0x0123456789abcdef + seat, node.port)
+        for seat, node in enumerate((one, two, three, four, five)))
+    one("EVAL", "redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])", 2, "pawl:roster:lock:", "pawl:member:lock:", roster,
+        "?%s %s %s n %d 0123456789abcdef" % (run, floor, longest, time.time() * 1000000))
+    so_far = len(crowd.tokens)
+    check("they go on with the two that are left", soon(lambda: len(crowd.tokens) > so_far + 20), str(crowd))
+    time.sleep(4)  # more than it takes to get back a server that forgot its data: 2.53 s
+    equal("and do not take the first one back from that set", one("GET", "pawl:roster:lock:"), roster)
+    crowd.end()
+    check("never were there two holders, tokens only grew", crowd.is_sound(), str(crowd))
+
+
 def too_few_of_the_former_servers():
     one, two, three, four, five = nodes_of(5)
     take(url(one, two, three))
@@ -254,7 +273,7 @@ def too_few_of_the_former_servers():
 
 TESTS = (two_lists_at_once, a_list_with_a_server_that_is_not_one, longer_and_shorter_lists, order_and_names,
          a_server_of_another_list, a_server_is_replaced, a_replaced_server_comes_back_empty, a_longer_list_is_made,
-         too_few_of_the_former_servers)
+         a_server_that_init_has_taken_into_another_set, too_few_of_the_former_servers)
 
 if not shutil.which("redis-server"):
     print("1..1\nok 1 - redlock # SKIP missing: redis-server")
