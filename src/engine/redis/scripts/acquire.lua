@@ -21,7 +21,7 @@ if string.byte(ARGV[3]) == 120 then
         if free or delay then
                 local time = call('TIME')
                 local token = time[1] .. time[2]
-                if #token ~= 16 then
+                if #time[2] < 6 then
                         token = time[1] .. string.format('%06d', time[2])
                 end
                 local late = token >= '9007199254740991' or #token > 16 -- the long way knows what to do then

@@ -34,7 +34,7 @@ if exclusive then
         if patterns == 0 or type(patterns) == 'table' then -- a table: it may not ask
                 local time = call('TIME')
                 local token = time[1] .. time[2]
-                if #token ~= 16 then
+                if #time[2] < 6 then
                         token = time[1] .. string.format('%06d', time[2])
                 end
                 -- One that has waited long may be stopped: the long way gives it just enough to confirm. One that has not needs no
