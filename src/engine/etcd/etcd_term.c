@@ -688,7 +688,7 @@ static void revoke_unused(struct etcd_term *term)
 /* The server drops a request whose connection ends before it was passed on: so a sign of it is waited for, not for long. */
 void terms_revoke(struct etcd *etcd)
 {
-        enum { LONGEST_MS = 100 };
+        enum { LONGEST_MS = 500 };
         struct net *net = &etcd->channel.grpc.net;
         struct pollfd answer = {.fd = net->watch.fd, .events = POLLIN};
 

@@ -222,14 +222,16 @@ def a_store_that_goes_back_is_refused_until_init():
 @test
 def leases_are_given_back():
     store = Etcd.one()
-    before = store.leases()
     peers_ = [Peer(store.url()) for _ in range(3)]
+    ours = set()
     for peer in peers_:  # with a ttl that outlasts our patience
         equal(peer.acquire("a", wait=20000, ttl=120000).code, OK)
+        ours.add(int(store.lease("a")))
         equal(peer.release(), OK)
+    require(len(ours) == 3 and ours <= store.leases(), ours)
     for peer in peers_:
         equal(peer.leave(), 0)
-    eventually(lambda: not store.leases() - before, "leases are left for their whole ttl", store.leases() - before)
+    eventually(lambda: not store.leases() & ours, "leases are left for their whole ttl", lambda: store.leases() & ours)
 
 
 @test
