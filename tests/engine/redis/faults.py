@@ -125,6 +125,39 @@ def an_account_that_may_not_listen_is_told_instead_of_waiting_for_ever():
 
 
 @test
+def an_account_that_may_not_publish_gives_its_locks_back():
+    server = Server()
+    mute = account(server, "~*", "resetchannels", "+@all")
+    for mode in (0, 1):
+        holder, waiter = Peer(mute), Peer(server.url())
+        equal(holder.acquire("a", ttl=2000, mode=mode).code, OK)
+        waiter.request("a", ttl=2000)
+        eventually(lambda: server.waiters("a") == 1)
+        equal(holder.release(), OK)
+        equal(waiter.hear().code, OK)
+        last = Peer(server.url())
+        last.request("a", ttl=2000)
+        eventually(lambda: server.waiters("a") == 1)
+        done = pawl("break", "-e", mute, "a")
+        equal(done.code, 0, done.errors)
+        equal(last.hear().code, OK)
+        eventually(lambda: waiter.check() == LOST)
+        equal(last.release(), OK)
+
+
+@test
+def a_server_without_a_command_that_scripts_need_is_told_as_such():
+    server = Server("--rename-command", "PUBLISH", "")
+    holder, waiter = Peer(server.url()), Peer(server.url())
+    equal(holder.acquire("a", ttl=1000).code, OK)
+    waiter.request("a", wait=60000, ttl=1000)
+    eventually(lambda: server.waiters("a") == 1)
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, UNSUPPORTED)
+    matches(waiter.ask("why").text, "switched off")
+
+
+@test
 def an_account_that_loses_its_rights_while_it_holds_is_told_at_its_deadline():
     server = Server()
     holder = Peer(account(server, "~*", "&*", "+@all"))

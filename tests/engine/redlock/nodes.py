@@ -234,6 +234,18 @@ def two_have_another_password():
     two_do_not_serve("has another password", "password", begin, lambda node: node.admin("CONFIG", "SET", "requirepass", ""))
 
 
+def an_account_may_not_publish():
+    with Nodes(3) as nodes:
+        for node in nodes:
+            node("ACL", "SETUSER", "mute", "on", ">secret", "~*", "resetchannels", "+@all")
+        holder, waiter = Peer(nodes.url().replace("//", "//mute:secret@")), Peer(nodes.url())
+        equal("an account that may not publish takes a lock", holder.ask("acquire a 0 60000"), OK)
+        waiter.tell("acquire a 0 60000")
+        check("another waits for it", soon(lambda: all(node.keys("pawl:turn:*") for node in nodes)))
+        equal("it is given back", holder.ask("release"), OK)
+        equal("and the other has it", waiter.hear(), OK)
+
+
 def doctor_and_a_node_that_hangs():
     with Nodes(3) as nodes:
         Peer(nodes.url()).ask("acquire a 0 60000")
@@ -478,7 +490,8 @@ def what_is_no_quorum_is_refused():
 
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
-         doctor_and_a_node_that_hangs, names_of_our_own_keys, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         doctor_and_a_node_that_hangs, names_of_our_own_keys,
+         an_account_may_not_publish, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 
