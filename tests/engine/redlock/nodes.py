@@ -296,6 +296,25 @@ def a_node_restarts_empty():
         check("its holder never lost it", holder.ask("check") == OK and holder.ask("lost") == 0)
 
 
+def a_clock_is_set_back():
+    later = os.path.join(rig.directory(), "later")
+    build = pathlib.Path(os.environ.get("BUILD_DIR") or SOURCE / "build")
+    preload = os.environ.get("FAR_CLOCK_MODULE") or str(build / "tests/engine/redis/far_clock.so")
+    with Nodes(3) as nodes:
+        peer = Peer(nodes.url())
+        check("a lock is taken", peer.ask("acquire a 0 1000") == OK and peer.ask("release") == OK)
+        pathlib.Path(later).touch()
+        os.environ.update(FAR_CLOCK=later, LD_PRELOAD=preload)
+        try:
+            nodes[0].restart()
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["FAR_CLOCK"]
+        check("a node that was emptied, with a clock that is far ahead, does not vote", soon(nodes[0].marker))
+        check("as its marker says", nodes[0].marker().startswith("?"), nodes[0].marker())
+        os.unlink(later)
+        check("once its clock is set right it votes again in its time", soon(nodes[0].trusted), nodes[0].marker())
+
+
 def nodes_are_emptied():
     with Nodes(3) as nodes:
         peer = Peer(nodes.url())
@@ -491,7 +510,7 @@ def what_is_no_quorum_is_refused():
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
          doctor_and_a_node_that_hangs, names_of_our_own_keys,
-         an_account_may_not_publish, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         an_account_may_not_publish, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 
