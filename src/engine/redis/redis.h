@@ -243,7 +243,7 @@ struct redis {
         size_t known;     /* claims */
         struct ask check; /* of the server's settings, once */
         bool checked;
-        struct pawl_why refusal;     /* the last one that parked a claim for a while */
+        struct pawl_why refusal;     /* the last one that keeps a claim waiting */
         struct timer retry;          /* ask again what the server could not do at the moment */
         struct redis_member *member; /* redis_member.c; NULL: not one of a quorum */
 };

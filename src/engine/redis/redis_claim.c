@@ -506,7 +506,9 @@ int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_
                 last = &redis->commands.why;
         else if (part->state == WAITING && !redis->news.ready)
                 last = &redis->news.why;
-        else if (part->ticket) /* it was answered, and told to wait */
+        else if (part->state == WAITING && part->waitlist->refused_at)
+                last = &redis->refusal; /* it may be free, and the server does not say so */
+        else if (part->ticket)          /* it was answered, and told to wait */
                 return PAWL_TIMEOUT;
         else if (part->state == PARKED)
                 last = &redis->refusal;

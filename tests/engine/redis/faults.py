@@ -506,6 +506,20 @@ def a_server_busy_with_a_script_of_another_says_so_and_works_afterwards():
 
 
 @test
+def a_waiter_whose_checks_are_refused_is_told_the_reason_when_its_time_is_over():
+    server = Server("--busy-reply-threshold", "50")
+    holder, waiter = Peer(server.url()), Peer(server.url())
+    equal(holder.acquire("a", ttl=1000).code, OK)
+    waiter.request("a", wait=4000)
+    eventually(lambda: server.waiters("a") == 1)
+    looping = server.connect()
+    looping.send("EVAL", "while true do end", 0)
+    equal(waiter.hear().code, UNREACHABLE)
+    matches(waiter.ask("why").text, "busy")
+    server("SCRIPT", "KILL")
+
+
+@test
 def a_holder_on_a_server_busy_for_longer_than_its_lease_is_told_at_its_deadline():
     server = Server("--busy-reply-threshold", "50")
     holder = Peer(server.url())
