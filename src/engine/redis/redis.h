@@ -287,6 +287,7 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
 void claims_heard(struct redis *redis); /* news are connected */
 void claims_unheard(struct redis *redis, const struct pawl_why *why, bool was_ready);
 void claims_retry(struct timer *timer);
+void claims_retry_soon(struct redis *redis); /* what was refused and may pass */
 void claims_free(struct redis *redis);
 
 /* The two keys of most scripts: the lock and the counter. */

@@ -141,13 +141,16 @@ void claim_park(struct part *part, enum claim_state want)
 }
 
 /* The server lives but cannot serve at the moment: once more in a while. */
-static void park_a_while(struct part *part, enum claim_state want)
+void claims_retry_soon(struct redis *redis)
 {
-        struct redis *redis = part->redis;
-
-        claim_park(part, want);
         if (redis->retry.at == NEVER)
                 loop_set(redis->engine.host->loop, &redis->retry, redis_now(redis) + RETRY_AFTER);
+}
+
+static void park_a_while(struct part *part, enum claim_state want)
+{
+        claim_park(part, want);
+        claims_retry_soon(part->redis);
 }
 
 static void unpark(struct part *part)
@@ -183,8 +186,10 @@ void claims_retry(struct timer *timer)
         struct redis *redis = container_of(timer, struct redis, retry);
 
         loop_set(redis->engine.host->loop, timer, NEVER);
-        if (redis->commands.ready)
-                unpark_all(redis);
+        if (!redis->commands.ready)
+                return;
+        unpark_all(redis);
+        ghosts_up(redis);
 }
 
 /* What acquire.lua is to do with one that finds the lock taken. */

@@ -506,6 +506,33 @@ def a_server_busy_with_a_script_of_another_says_so_and_works_afterwards():
 
 
 @test
+def what_is_given_back_for_a_claim_that_is_no_more_is_tried_again_on_a_busy_server():
+    server = Server("--busy-reply-threshold", "50")
+    peer = Peer(server.url())
+    equal(peer.acquire("b", ttl=60000).code, OK)
+    channel = eventually(lambda: server("PUBSUB", "CHANNELS", "pawl:news:*"))[0]
+    uid, client = "12345678" * 4, channel.rpartition(":")[2]
+    server("SET", "lock:a", "%s %s 60000 0 x 0 - 0 o - 7 7" % (uid, client), "PX", 60000)
+    busy = server.connect()
+    busy("MULTI")  # told of a grant that it does not know, it finds the server busy
+    busy("PUBLISH", channel, "granted %s 7 60000 lock:a" % uid)
+    busy.send("EVAL", "while true do end", 0)
+    busy.read()
+    busy.send("EXEC")
+    time.sleep(1)
+    server("SCRIPT", "KILL")
+
+    def given_back():
+        try:
+            return not server("EXISTS", "lock:a")
+        except Refused:  # the script is just being ended
+            return False
+
+    eventually(given_back, "what nobody holds was not given back")
+    equal(peer.check(), OK)
+
+
+@test
 def a_waiter_whose_checks_are_refused_is_told_the_reason_when_its_time_is_over():
     server = Server("--busy-reply-threshold", "50")
     holder, waiter = Peer(server.url()), Peer(server.url())
