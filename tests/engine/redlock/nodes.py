@@ -246,6 +246,26 @@ def an_account_may_not_publish():
         equal("and the other has it", waiter.hear(), OK)
 
 
+def a_node_is_busy():
+    with Nodes(3, "--busy-reply-threshold", "50") as nodes:
+        holder = Peer(nodes.url())
+        check("a lock is taken on all nodes", soon(lambda: holder.ask("acquire a 0 60000") == OK and
+                                                   (all(node.locks() for node in nodes) or holder.ask("release") != OK)))
+        looping = nodes[0].connect()
+        looping.send("EVAL", "while true do end", 0)
+
+        def busy():
+            try:
+                nodes[0]("GET", "x")
+            except rig.Refused as refused:
+                return "BUSY" in str(refused)
+
+        check("one node is busy with a script", soon(busy))
+        equal("the lock is given back", holder.ask("release"), OK)
+        nodes[0]("SCRIPT", "KILL")
+        check("also there, when it has time again", soon(lambda: not busy() and not nodes[0].locks()))
+
+
 def doctor_and_a_node_that_hangs():
     with Nodes(3) as nodes:
         Peer(nodes.url()).ask("acquire a 0 60000")
@@ -510,7 +530,7 @@ def what_is_no_quorum_is_refused():
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
          doctor_and_a_node_that_hangs, names_of_our_own_keys,
-         an_account_may_not_publish, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         an_account_may_not_publish, a_node_is_busy, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 
