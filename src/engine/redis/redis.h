@@ -243,7 +243,7 @@ struct redis {
         size_t known;     /* claims */
         struct ask check; /* of the server's settings, once */
         bool checked;
-        struct pawl_why refusal;     /* the last one that parked a claim for a while */
+        struct pawl_why refusal;     /* the last one that keeps a claim waiting */
         struct timer retry;          /* ask again what the server could not do at the moment */
         struct redis_member *member; /* redis_member.c; NULL: not one of a quorum */
 };
@@ -287,6 +287,7 @@ void claims_down(struct redis *redis, const struct pawl_why *why, bool was_ready
 void claims_heard(struct redis *redis); /* news are connected */
 void claims_unheard(struct redis *redis, const struct pawl_why *why, bool was_ready);
 void claims_retry(struct timer *timer);
+void claims_retry_soon(struct redis *redis); /* what was refused and may pass */
 void claims_free(struct redis *redis);
 
 /* The two keys of most scripts: the lock and the counter. */

@@ -141,13 +141,16 @@ void claim_park(struct part *part, enum claim_state want)
 }
 
 /* The server lives but cannot serve at the moment: once more in a while. */
-static void park_a_while(struct part *part, enum claim_state want)
+void claims_retry_soon(struct redis *redis)
 {
-        struct redis *redis = part->redis;
-
-        claim_park(part, want);
         if (redis->retry.at == NEVER)
                 loop_set(redis->engine.host->loop, &redis->retry, redis_now(redis) + RETRY_AFTER);
+}
+
+static void park_a_while(struct part *part, enum claim_state want)
+{
+        claim_park(part, want);
+        claims_retry_soon(part->redis);
 }
 
 static void unpark(struct part *part)
@@ -183,8 +186,10 @@ void claims_retry(struct timer *timer)
         struct redis *redis = container_of(timer, struct redis, retry);
 
         loop_set(redis->engine.host->loop, timer, NEVER);
-        if (redis->commands.ready)
-                unpark_all(redis);
+        if (!redis->commands.ready)
+                return;
+        unpark_all(redis);
+        ghosts_up(redis);
 }
 
 /* What acquire.lua is to do with one that finds the lock taken. */
@@ -506,7 +511,9 @@ int claim_overdue(struct engine *engine, const struct claim *claim, struct pawl_
                 last = &redis->commands.why;
         else if (part->state == WAITING && !redis->news.ready)
                 last = &redis->news.why;
-        else if (part->ticket) /* it was answered, and told to wait */
+        else if (part->state == WAITING && part->waitlist->refused_at)
+                last = &redis->refusal; /* it may be free, and the server does not say so */
+        else if (part->ticket)          /* it was answered, and told to wait */
                 return PAWL_TIMEOUT;
         else if (part->state == PARKED)
                 last = &redis->refusal;

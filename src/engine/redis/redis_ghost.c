@@ -33,14 +33,20 @@ static void ghost_answered(struct ask *ask, const redisReply *reply, const struc
 {
         struct ghost *ghost = ghost_of_ask(ask);
 
+        struct redis *redis = ghost->redis;
+
         ghost->asked = false;
-        if (reply || (ghost->redis->commands.ready && !wire_passes(why)))
+        if (reply || (redis->commands.ready && !wire_passes(why)))
                 ghost_free(ghost);
+        else if (redis->commands.ready) /* else when the connection is back */
+                claims_retry_soon(redis);
 }
 
 static void ghost_ask(struct ghost *ghost)
 {
-        if (!ghost->asked && wire_ask(&ghost->redis->commands, &ghost->ask) == PAWL_OK)
+        if (!ghost->asked && redis_now(ghost->redis) >= ghost->until)
+                ghost_free(ghost); /* what is left is over by itself */
+        else if (!ghost->asked && wire_ask(&ghost->redis->commands, &ghost->ask) == PAWL_OK)
                 ghost->asked = true;
 }
 

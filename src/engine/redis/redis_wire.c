@@ -80,7 +80,7 @@ int wire_error(const redisReply *reply, const struct redis *redis, struct pawl_w
                 return why_set(why, PAWL_DENIED, "%s: the URL has a password, and the server has none", where);
         if (strstr(reply->str, "user executing the script")) /* Redis before 7.2: NOPERM without that word */
                 return why_set(why, PAWL_DENIED, "%s: the user may not do that there (%.200s)", where, reply->str);
-        if (strstr(reply->str, "unknown command"))
+        if (strstr(reply->str, "unknown command") || strstr(reply->str, "Unknown Redis command"))
                 return why_set(why, PAWL_UNSUPPORTED, "%s: it is too old, or a command is switched off: %.200s", where,
                                reply->str);
         return why_set(why, PAWL_SYSTEM, "%s: it says: %.300s", where, reply->str);

@@ -125,6 +125,7 @@ struct round {
         nodes_t out;                                        /* not answered */
         nodes_t ok, busy, other, missing, doubtful, failed; /* the answers */
         nodes_t again;                                      /* a release to be asked again when the node is back */
+        nodes_t soon;                                       /* of these: the node is there, and was busy */
         bool late;                                          /* the time is up */
         bool telling;
         char name[PAWL_NAME_MAX + 1];
@@ -144,6 +145,7 @@ bool round_behind(const struct round *round);
 void round_leave(struct round *round);
 /* A node is back: what it did not confirm is sent again. */
 void rounds_again(struct redlock *redlock, struct node *node);
+void rounds_soon(struct redlock *redlock); /* and to those that were busy */
 /* Drops what has become pointless. True if anything is left. */
 bool rounds_sweep(struct redlock *redlock, int64_t now);
 void rounds_free(struct redlock *redlock);

@@ -5,6 +5,7 @@
 
 #include "redlock.h"
 
+#define ASK_AGAIN (1 * SECOND)
 enum { SPARES_KEPT = 8 };
 
 static void time_is_up(struct timer *timer);
@@ -60,7 +61,7 @@ struct round *round_new(struct redlock *redlock, const struct part *part, void (
         copy_claim(round, part);
         round->asker = NULL;
         round->told = told;
-        round->sent = round->out = round->again = 0;
+        round->sent = round->out = round->again = round->soon = 0;
         round->ok = round->busy = round->other = round->missing = round->doubtful = round->failed = 0;
         round->late = round->telling = round->queued = false;
         round->ticket = 0;
@@ -217,6 +218,10 @@ static void answered(struct vote *vote)
                 *answers |= bit;
         else
                 not_confirmed(round, bit);
+        if (vote->code == PAWL_UNREACHABLE && round->again & bit && ballot->node->member.reachable) {
+                round->soon |= bit; /* it is there, and busy with something else */
+                redlock_tend(round->redlock, redlock_now(round->redlock) + ASK_AGAIN);
+        }
         tell(round);
         settle(round);
 }
@@ -250,9 +255,22 @@ void rounds_again(struct redlock *redlock, struct node *node)
         for (struct list *at = redlock->rounds.next; at != &redlock->rounds; at = at->next) {
                 struct round *round = container_of(at, struct round, listed);
 
-                if (round->again & node->bit && ask(round, node))
+                if (round->again & node->bit && ask(round, node)) {
                         round->again &= ~node->bit;
+                        round->soon &= ~node->bit;
+                }
         }
+}
+
+void rounds_soon(struct redlock *redlock)
+{
+        nodes_t soon = 0;
+
+        for (struct list *at = redlock->rounds.next; at != &redlock->rounds; at = at->next)
+                soon |= container_of(at, struct round, listed)->soon;
+        for (uint32_t i = 0; i < redlock->count; i++)
+                if (soon & redlock->nodes[i].bit)
+                        rounds_again(redlock, &redlock->nodes[i]);
 }
 
 bool rounds_sweep(struct redlock *redlock, int64_t now)

@@ -965,6 +965,7 @@ void trust_due(struct redlock *redlock)
 
         if (now >= redlock->announce_at)
                 places_announce(redlock);
+        rounds_soon(redlock);
         if (rounds_sweep(redlock, now))
                 redlock_tend(redlock, now + SECOND);
         if (now >= redlock->mend_at)

@@ -120,7 +120,7 @@ int line_explain(const struct redis_guard *guard, const char *text, struct pawl_
                 return why_set(why, PAWL_DENIED, "%s: the URL has a password, and the server has none", where);
         if (strstr(text, "user executing the script")) /* Redis before 7.2: NOPERM without that word */
                 return why_set(why, PAWL_DENIED, "%s: the user may not do that there (%.200s)", where, text);
-        if (strstr(text, "unknown command"))
+        if (strstr(text, "unknown command") || strstr(text, "Unknown Redis command"))
                 return why_set(why, PAWL_UNSUPPORTED, "%s: it is too old, or a command is switched off: %.200s", where,
                                text);
         return why_set(why, PAWL_SYSTEM, "%s: it says: %.300s", where, text);

@@ -125,6 +125,39 @@ def an_account_that_may_not_listen_is_told_instead_of_waiting_for_ever():
 
 
 @test
+def an_account_that_may_not_publish_gives_its_locks_back():
+    server = Server()
+    mute = account(server, "~*", "resetchannels", "+@all")
+    for mode in (0, 1):
+        holder, waiter = Peer(mute), Peer(server.url())
+        equal(holder.acquire("a", ttl=2000, mode=mode).code, OK)
+        waiter.request("a", ttl=2000)
+        eventually(lambda: server.waiters("a") == 1)
+        equal(holder.release(), OK)
+        equal(waiter.hear().code, OK)
+        last = Peer(server.url())
+        last.request("a", ttl=2000)
+        eventually(lambda: server.waiters("a") == 1)
+        done = pawl("break", "-e", mute, "a")
+        equal(done.code, 0, done.errors)
+        equal(last.hear().code, OK)
+        eventually(lambda: waiter.check() == LOST)
+        equal(last.release(), OK)
+
+
+@test
+def a_server_without_a_command_that_scripts_need_is_told_as_such():
+    server = Server("--rename-command", "PUBLISH", "")
+    holder, waiter = Peer(server.url()), Peer(server.url())
+    equal(holder.acquire("a", ttl=1000).code, OK)
+    waiter.request("a", wait=60000, ttl=1000)
+    eventually(lambda: server.waiters("a") == 1)
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, UNSUPPORTED)
+    matches(waiter.ask("why").text, "switched off")
+
+
+@test
 def an_account_that_loses_its_rights_while_it_holds_is_told_at_its_deadline():
     server = Server()
     holder = Peer(account(server, "~*", "&*", "+@all"))
@@ -470,6 +503,47 @@ def a_server_busy_with_a_script_of_another_says_so_and_works_afterwards():
     server("SCRIPT", "KILL")
     eventually(lambda: peer.acquire("a").code == OK)
     equal(peer.release(), OK)
+
+
+@test
+def what_is_given_back_for_a_claim_that_is_no_more_is_tried_again_on_a_busy_server():
+    server = Server("--busy-reply-threshold", "50")
+    peer = Peer(server.url())
+    equal(peer.acquire("b", ttl=60000).code, OK)
+    channel = eventually(lambda: server("PUBSUB", "CHANNELS", "pawl:news:*"))[0]
+    uid, client = "12345678" * 4, channel.rpartition(":")[2]
+    server("SET", "lock:a", "%s %s 60000 0 x 0 - 0 o - 7 7" % (uid, client), "PX", 60000)
+    busy = server.connect()
+    busy("MULTI")  # told of a grant that it does not know, it finds the server busy
+    busy("PUBLISH", channel, "granted %s 7 60000 lock:a" % uid)
+    busy.send("EVAL", "while true do end", 0)
+    busy.read()
+    busy.send("EXEC")
+    time.sleep(1)
+    server("SCRIPT", "KILL")
+
+    def given_back():
+        try:
+            return not server("EXISTS", "lock:a")
+        except Refused:  # the script is just being ended
+            return False
+
+    eventually(given_back, "what nobody holds was not given back")
+    equal(peer.check(), OK)
+
+
+@test
+def a_waiter_whose_checks_are_refused_is_told_the_reason_when_its_time_is_over():
+    server = Server("--busy-reply-threshold", "50")
+    holder, waiter = Peer(server.url()), Peer(server.url())
+    equal(holder.acquire("a", ttl=1000).code, OK)
+    waiter.request("a", wait=4000)
+    eventually(lambda: server.waiters("a") == 1)
+    looping = server.connect()
+    looping.send("EVAL", "while true do end", 0)
+    equal(waiter.hear().code, UNREACHABLE)
+    matches(waiter.ask("why").text, "busy")
+    server("SCRIPT", "KILL")
 
 
 @test

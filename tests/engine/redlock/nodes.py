@@ -234,6 +234,38 @@ def two_have_another_password():
     two_do_not_serve("has another password", "password", begin, lambda node: node.admin("CONFIG", "SET", "requirepass", ""))
 
 
+def an_account_may_not_publish():
+    with Nodes(3) as nodes:
+        for node in nodes:
+            node("ACL", "SETUSER", "mute", "on", ">secret", "~*", "resetchannels", "+@all")
+        holder, waiter = Peer(nodes.url().replace("//", "//mute:secret@")), Peer(nodes.url())
+        equal("an account that may not publish takes a lock", holder.ask("acquire a 0 60000"), OK)
+        waiter.tell("acquire a 0 60000")
+        check("another waits for it", soon(lambda: all(node.keys("pawl:turn:*") for node in nodes)))
+        equal("it is given back", holder.ask("release"), OK)
+        equal("and the other has it", waiter.hear(), OK)
+
+
+def a_node_is_busy():
+    with Nodes(3, "--busy-reply-threshold", "50") as nodes:
+        holder = Peer(nodes.url())
+        check("a lock is taken on all nodes", soon(lambda: holder.ask("acquire a 0 60000") == OK and
+                                                   (all(node.locks() for node in nodes) or holder.ask("release") != OK)))
+        looping = nodes[0].connect()
+        looping.send("EVAL", "while true do end", 0)
+
+        def busy():
+            try:
+                nodes[0]("GET", "x")
+            except rig.Refused as refused:
+                return "BUSY" in str(refused)
+
+        check("one node is busy with a script", soon(busy))
+        equal("the lock is given back", holder.ask("release"), OK)
+        nodes[0]("SCRIPT", "KILL")
+        check("also there, when it has time again", soon(lambda: not busy() and not nodes[0].locks()))
+
+
 def doctor_and_a_node_that_hangs():
     with Nodes(3) as nodes:
         Peer(nodes.url()).ask("acquire a 0 60000")
@@ -282,6 +314,25 @@ def a_node_restarts_empty():
         check("tokens never repeat or go back", tokens == sorted(set(tokens)), tokens)
         check("a lock that it forgot is there again", soon(lambda: "lock:held" in nodes[2].locks()), nodes[2].locks())
         check("its holder never lost it", holder.ask("check") == OK and holder.ask("lost") == 0)
+
+
+def a_clock_is_set_back():
+    later = os.path.join(rig.directory(), "later")
+    build = pathlib.Path(os.environ.get("BUILD_DIR") or SOURCE / "build")
+    preload = os.environ.get("FAR_CLOCK_MODULE") or str(build / "tests/engine/redis/far_clock.so")
+    with Nodes(3) as nodes:
+        peer = Peer(nodes.url())
+        check("a lock is taken", peer.ask("acquire a 0 1000") == OK and peer.ask("release") == OK)
+        pathlib.Path(later).touch()
+        os.environ.update(FAR_CLOCK=later, LD_PRELOAD=preload)
+        try:
+            nodes[0].restart()
+        finally:
+            del os.environ["LD_PRELOAD"], os.environ["FAR_CLOCK"]
+        check("a node that was emptied, with a clock that is far ahead, does not vote", soon(nodes[0].marker))
+        check("as its marker says", nodes[0].marker().startswith("?"), nodes[0].marker())
+        os.unlink(later)
+        check("once its clock is set right it votes again in its time", soon(nodes[0].trusted), nodes[0].marker())
 
 
 def nodes_are_emptied():
@@ -478,7 +529,8 @@ def what_is_no_quorum_is_refused():
 
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
-         doctor_and_a_node_that_hangs, names_of_our_own_keys, a_node_restarts_empty, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
+         doctor_and_a_node_that_hangs, names_of_our_own_keys,
+         an_account_may_not_publish, a_node_is_busy, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,
          a_holder_is_stopped_past_its_lease, eight_processes_want_one_name, others_use_the_same_key,
          a_command_leaves_nothing, what_is_seen, what_is_no_quorum_is_refused)
 

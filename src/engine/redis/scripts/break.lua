@@ -3,6 +3,7 @@
 -- Returns how many were cut off.
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 --include common.lua
+must_tell = false
 
 local cut, delay, told = 0, 0, {}
 local function cut_off(value)

@@ -3,6 +3,7 @@
 -- Returns 1 if it stood in line, 2 if it held the lock, 0 if neither.
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[2] == 'h'
 --include common.lua
+must_tell = false
 
 local uid = string.sub(ARGV[1], 1, 32)
 local first = redis.call('ZRANGE', queue, 0, 0)[1] == ARGV[1]

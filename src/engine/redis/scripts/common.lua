@@ -258,7 +258,8 @@ end
 
 -- Tells a client something. Returns whether it listens, at this server: PUBLISH counts also those that listen to patterns, such as
 -- a monitor. And only here: a replica would pass the grant on to a waiter that listens there, when it has gone to another.
-local patterns
+-- Who may not publish is refused, but for what must be done all the same, such as a release: then nil.
+local patterns, must_tell = nil, true
 local function tell(client, text)
         local news = 'pawl:news:' .. space .. client
         patterns = patterns or redis.pcall('PUBSUB', 'NUMPAT')
@@ -269,9 +270,13 @@ local function tell(client, text)
                 end
         end
         redis.set_repl(redis.REPL_NONE)
-        local heard = redis.call('PUBLISH', news, text)
+        local heard = redis.pcall('PUBLISH', news, text)
         redis.set_repl(redis.REPL_ALL)
-        return heard > 0
+        if type(heard) == 'number' then
+                return heard > 0
+        elseif must_tell then
+                error(heard.err)
+        end
 end
 
 -- Waiters are to re-check in so many ms: the first in line; unless it is enough that the first does, also some behind it, at
@@ -284,7 +289,13 @@ local function remind(ms, first_only)
                 local at = math.min(rank, count - 1)
                 local record = redis.call('ZRANGE', queue, at, at)[1]
                 local uid, client = string.match(record, '^(%x+) (%x+) ')
-                if uid and (told[client] or tell(client, 'due ' .. uid .. ' ' .. number(ms + math.min(at, 500) * 2))) then
+                local heard = false
+                if uid then
+                        heard = told[client] or tell(client, 'due ' .. uid .. ' ' .. number(ms + math.min(at, 500) * 2))
+                end
+                if heard == nil then
+                        return
+                elseif heard then
                         told[client] = true
                         if first_only or at == count - 1 then
                                 return
@@ -325,8 +336,13 @@ local function serve_one()
                 return true
         end
         local token = next_token()
-        if tell(client, 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock) then
+        local heard = tell(client, 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock)
+        if heard then
                 give(record, lease, token)
+        elseif heard == nil then -- it finds out when it re-checks, and keeps its place until then
+                redis.call('ZADD', queue, first[2], record)
+                redis.call('PEXPIRE', queue, QUEUE_LEASE)
+                return false
         end
         return true
 end

@@ -6,11 +6,15 @@ local function give_turn(news, name, near)
                 if not first then
                         return
                 end
-                if redis.call('PUBLISH', news .. first, 'turn ' .. first .. first .. ' ' .. name) > 0 then
+                local heard = redis.pcall('PUBLISH', news .. first, 'turn ' .. first .. first .. ' ' .. name)
+                if type(heard) ~= 'number' then -- who may not publish can give the lock back all the same
+                        return
+                end
+                if heard > 0 then
                         redis.pcall('SET', KEYS[1], 'turn ' .. first, 'NX', 'PX', 25) -- refused if its memory is full
                         local next = near and redis.call('ZRANGE', KEYS[3], 0, 0)[1]
                         if next then
-                                redis.call('PUBLISH', news .. next, 'near ' .. next .. next .. ' ' .. name)
+                                redis.pcall('PUBLISH', news .. next, 'near ' .. next .. next .. ' ' .. name)
                         end
                         return
                 end

@@ -4,6 +4,7 @@
 -- are remembered. Returns 1; or 0: it was not (or no longer) held by uid.
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[4] == 'h'
 --include common.lua
+must_tell = false
 
 look()
 local uid, delay, lost = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'

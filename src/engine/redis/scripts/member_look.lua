@@ -30,6 +30,9 @@ if mark ~= run and voter and flag == 'd' and ARGV[1] == 'd' and tonumber(floor) 
 elseif not (mark == run and voter) and not (mark == '?' .. run and #id == 16) then
         mark, since, id = '?' .. run, now, ARGV[2]
         write(mark, ' ' .. since .. ' ' .. id)
+elseif mark ~= run and (tonumber(since) or 0) > tonumber(now) then -- its clock was set back: it is not waited for
+        since = now
+        write(mark, ' ' .. since .. ' ' .. id)
 elseif mark == run and flag == 'd' and ARGV[1] == 'n' then -- it is not kept so any more
         flag = 'n'
         write(run, ' ' .. after)

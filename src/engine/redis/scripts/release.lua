@@ -46,9 +46,9 @@ if exclusive then
                                 local news = 'pawl:news:' .. string.sub(KEYS[2], 12) .. string.sub(record, 34, 49)
                                 local grant = 'granted ' .. string.sub(record, 1, 32) .. ' ' .. token .. ' ' .. ttl .. ' ' .. KEYS[1]
                                 redis.set_repl(redis.REPL_NONE) -- see tell() in common.lua
-                                local heard = call('PUBLISH', news, grant)
+                                local heard = redis.pcall('PUBLISH', news, grant)
                                 redis.set_repl(redis.REPL_ALL)
-                                if heard > 0 then
+                                if type(heard) == 'number' and heard > 0 then
                                         -- A number that becomes text is dear: the ttl is text already.
                                         call('SET', KEYS[1], record .. ' ' .. token, 'PX', delay == '0' and ttl or ttl + delay)
                                         return 1
@@ -64,6 +64,7 @@ end
 
 local lock, fence, history = KEYS[1], KEYS[2], ARGV[2] ~= ''
 --include common.lua
+must_tell = false
 
 if exclusive then
         bound = bound_of(value)
