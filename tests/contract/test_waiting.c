@@ -191,6 +191,41 @@ TEST(a_waiter_that_gave_up_does_not_stall_the_queue)
         CHECK(is_free(one, "a"));
 }
 
+/* It gives up while it is still on its way into the queue, behind another client. The one behind it stays behind both. */
+TEST(a_waiter_that_gave_up_at_once_leaves_its_place_to_nobody)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct view view;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        for (int i = 0; i < 20; i++) {
+                pawl_lock *lock, *first, *other, *gone, *behind;
+
+                MUST(pawl_acquire(two, "a", NULL, &lock));
+                MUST(pawl_acquire_async(one, "a", NULL, NULL, NULL, &first));
+                REQUIRE(queue_reaches(two, "a", 1));
+                MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &other));
+                REQUIRE(queue_reaches(two, "a", 2));
+                MUST(pawl_acquire_async(one, "a", NULL, NULL, NULL, &gone));
+                MUST(pawl_acquire_async(one, "a", PAWL_LOCK(.note = "behind"), NULL, NULL, &behind));
+                (void)pawl_cancel(gone);
+                REQUIRE(queue_reaches(two, "a", 3));
+                if (pawl_capabilities(one) & PAWL_CAN_INSPECT)
+                        REQUIRE(SOON(show(two, "a", &view) == PAWL_OK && view.waiters == 3 &&
+                                     !strcmp(line_of(&view, PAWL_ROLE_WAITER, 2)->note, "behind")));
+                MUST(pawl_release(lock));
+                MUST(pawl_wait(first, PATIENCE));
+                MUST(pawl_release(first));
+                MUST(pawl_wait(other, PATIENCE));
+                CHECK_INT(pawl_state(behind), PAWL_WAITING);
+                CHECK_CODE(pawl_release(other), PAWL_OK);
+                MUST(pawl_wait(behind, PATIENCE));
+                CHECK_CODE(pawl_release(behind), PAWL_OK);
+                (void)pawl_release(gone);
+        }
+}
+
 TEST(a_waiter_that_died_does_not_stall_the_queue)
 {
         const char *place = fresh_place();

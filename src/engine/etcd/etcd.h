@@ -378,7 +378,8 @@ struct etcd_part *claim_find(struct etcd *etcd, const uint64_t uid[2]); /* NULL:
 void claim_told(struct etcd_part *part, int64_t sent_at); /* granted: order is its number */
 void claim_refuse(struct etcd_part *part, int code, const char *why);
 void claim_gone(struct etcd_part *part, int reason); /* a held one; its key is gone: see enum pawl_reason */
-void claim_asked(struct etcd_part *part);            /* somebody asks a held one to yield */
+void claim_taken(struct etcd_part *part); /* the same; its key is no longer on our lease, if it is there at all */
+void claim_asked(struct etcd_part *part); /* somebody asks a held one to yield */
 /* By its term: alive, or not to be had, or over. */
 void claim_termed(struct etcd_part *part);
 void claim_unterm(struct etcd_part *part, const struct pawl_why *why, bool was_alive);
@@ -389,8 +390,9 @@ void claim_grant(struct etcd_part *part, int64_t sent_at);             /* the wa
 void claim_leave(struct etcd_part *part, int code);                    /* deletes its key, then refuses */
 void claim_abandon(struct etcd_part *part, int code, const char *why); /* refuses, and cleans up behind it */
 void claim_again(struct etcd_part *part);                              /* its key is gone: in again */
-void ghost_of_key(struct etcd *etcd, const char *key, size_t length);  /* deletes it in the background */
-void ghost_of_lease(struct etcd *etcd, int64_t lease);                 /* revokes it in the background */
+/* Deletes it in the background; created: only the one that was created then. */
+void ghost_of_key(struct etcd *etcd, const char *key, size_t length, uint64_t created);
+void ghost_of_lease(struct etcd *etcd, int64_t lease); /* revokes it in the background */
 void claims_free(struct etcd *etcd);
 void claim_enter(struct etcd_part *part);   /* sends it into the line */
 void claim_entered(struct etcd_part *part); /* it stands behind others of ours */

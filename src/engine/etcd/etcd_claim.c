@@ -181,7 +181,8 @@ static void end_release(struct etcd_part *part, int code)
 struct etcd_ghost {
         struct etcd_ask ask;
         struct list listed; /* in etcd->ghosts */
-        int64_t lease;      /* or a key */
+        int64_t lease;      /* or a key: */
+        uint64_t created;   /* the one that was created then; 0: whichever is there */
         size_t length;
         char key[];
 };
@@ -212,6 +213,26 @@ static const struct etcd_method ghost_method = {
         .answered = ghost_answered,
 };
 
+/* Whoever put the key again since then is left alone, however late this is done. */
+static void write_ghost_as_created(struct etcd_ask *ask, struct grpc_out *out)
+{
+        struct etcd_ghost *ghost = container_of(ask, struct etcd_ghost, ask);
+        ProtobufCBinaryData key = bytes_of(ghost->key, ghost->length);
+        struct etcd_txn txn;
+
+        txn_begin(&txn);
+        txn_if_created(&txn, key, ghost->created);
+        txn_delete(&txn, TXN_THEN, key);
+        grpc_write(out, &txn.request.base);
+}
+
+static const struct etcd_method ghost_as_created_method = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_ghost_as_created,
+        .answered = ghost_answered,
+};
+
 static void write_lease_ghost(struct etcd_ask *ask, struct grpc_out *out)
 {
         const struct etcd_ghost *ghost = container_of(ask, struct etcd_ghost, ask);
@@ -237,7 +258,7 @@ static void add_ghost(struct etcd *etcd, struct etcd_ghost *ghost, const struct 
 }
 
 /* Without memory the lease has to do it. */
-void ghost_of_key(struct etcd *etcd, const char *key, size_t length)
+void ghost_of_key(struct etcd *etcd, const char *key, size_t length, uint64_t created)
 {
         struct etcd_ghost *ghost = calloc(1, sizeof(*ghost) + length);
 
@@ -245,7 +266,8 @@ void ghost_of_key(struct etcd *etcd, const char *key, size_t length)
                 return;
         memcpy(ghost->key, key, length);
         ghost->length = length;
-        add_ghost(etcd, ghost, &ghost_method);
+        ghost->created = created;
+        add_ghost(etcd, ghost, created ? &ghost_as_created_method : &ghost_method);
 }
 
 void ghost_of_lease(struct etcd *etcd, int64_t lease)
@@ -263,7 +285,21 @@ static void leave_ghost(const struct etcd_part *part)
         char key[ETCD_KEY_MAX];
 
         if (part->term)
-                ghost_of_key(part->etcd, key, key_of_claim(part, key));
+                ghost_of_key(part->etcd, key, key_of_claim(part, key), 0);
+}
+
+/* Who overwrites a key takes it off its lease, and then it would stay for good. */
+static void remove_unleased(const struct etcd_part *part, uint64_t created)
+{
+        char key[ETCD_KEY_MAX];
+
+        ghost_of_key(part->etcd, key, key_of_claim(part, key), created);
+}
+
+void claim_taken(struct etcd_part *part)
+{
+        remove_unleased(part, part->order);
+        claim_gone(part, PAWL_REASON_TAKEN);
 }
 
 void claims_free(struct etcd *etcd)
@@ -508,14 +544,17 @@ static void write_try(struct etcd_ask *ask, struct grpc_out *out)
         grpc_write(out, &txn.request.base);
 }
 
-/* The key of an earlier attempt whose answer was lost; 0: there is none. */
+/* The key of an earlier attempt whose answer was lost; 0: there is none, or it was overwritten. */
 static uint64_t order_found(const struct etcd_part *part, const Pb__TxnResponse *reply)
 {
         const Pb__RangeResponse *found = txn_range_told(reply, 0);
 
-        if (!found || found->n_kvs != 1 || found->kvs[0]->lease != part->term->lease)
+        if (!found || found->n_kvs != 1)
                 return 0;
-        return (uint64_t)found->kvs[0]->create_revision;
+        if (found->kvs[0]->lease == part->term->lease)
+                return (uint64_t)found->kvs[0]->create_revision;
+        remove_unleased(part, (uint64_t)found->kvs[0]->create_revision);
+        return 0;
 }
 
 /* Was it not put because the base is another than that we knew then? */

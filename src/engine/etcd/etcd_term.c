@@ -175,8 +175,8 @@ static void delete_stray(struct etcd *etcd, const ProtobufCBinaryData *key, cons
         size_t length = key_of_markers(etcd, name, name_length, marker);
 
         length = (size_t)(uid_put(marker + length, uid) - marker);
-        ghost_of_key(etcd, (const char *)key->data, key->len);
-        ghost_of_key(etcd, marker, length);
+        ghost_of_key(etcd, (const char *)key->data, key->len, 0);
+        ghost_of_key(etcd, marker, length, 0);
 }
 
 /* A request that was given up, and came late, may have put a key that no claim of ours knows. It is deleted when it was seen
@@ -228,7 +228,7 @@ static void looked(struct etcd_ask *ask, const ProtobufCMessage *message, const 
                 list_append(&term->parts, &part->termed);
                 part->seen = false;
                 if (!seen && part->state == PART_HELD && part->since + SURE_AFTER < term->looked_at)
-                        claim_gone(part, PAWL_REASON_TAKEN);
+                        claim_taken(part);
         }
 }
 

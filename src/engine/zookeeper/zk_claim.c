@@ -486,12 +486,15 @@ static void flight_lost(struct zk_part *part)
         }
 }
 
-/* Its node was made behind one of ours, and the line was not asked for. */
+/* Its node was made behind one of ours, and the line was not asked for. If another client's stands between, those behind it
+ * must not take that one's end for their turn. */
 static void asked_alone(struct zk_part *part)
 {
+        bool next = zk_wait_is_next(part);
+
         if (part->cancelled)
                 zk_claim_leave(part, PAWL_CANCELLED);
-        else if (zk_wait_is_next(part) && !zk_number_retires(part->number))
+        else if (next && !zk_number_retires(part->number))
                 part->state = ZK_WAITING;
         else
                 zk_claim_look(part);

@@ -112,6 +112,17 @@ static void refuse_delay(struct zk_part *part, int code, const char *why)
         zk_claim_refuse(part, code, why);
 }
 
+static void refuse_marker(struct zk_delay *delay, int error)
+{
+        const char *sentence;
+        int code = zk_error(error, &sentence);
+        char why[256];
+
+        snprintf(why, sizeof(why), "%.100s: the marker of a lock-delay on %.60s: %s", delay->zk->where,
+                 delay->part->claim->name, sentence);
+        refuse_delay(delay->part, code, why);
+}
+
 static bool is_long_enough(struct zk_delay *delay)
 {
         const struct zk_session *session = delay->session;
@@ -133,7 +144,6 @@ static bool is_long_enough(struct zk_delay *delay)
 static void marked(struct zk_ask *ask, int error, struct jute_in *reply)
 {
         struct zk_delay *delay = container_of(ask, struct zk_delay, ask);
-        const char *sentence;
         size_t failed = 0;
 
         if (error == ZK_CONNECTION_LOSS) /* again when it is back */
@@ -150,7 +160,7 @@ static void marked(struct zk_ask *ask, int error, struct jute_in *reply)
                 else if (error == ZK_NO_NODE)
                         zk_claim_look(delay->part);
                 else
-                        refuse_delay(delay->part, zk_error(error, &sentence), NULL);
+                        refuse_marker(delay, error);
         }
 }
 

@@ -413,6 +413,7 @@ static void watched(struct zk_ask *ask, int error, struct jute_in *reply)
                 zk_watch_remove(part->session, &wait->before);
                 zk_claim_look(part);
         } else {
+                wait->proven &= part->error == ZK_OK; /* of a node that we may not read nobody tells us that it goes */
                 part->state = ZK_WAITING;
         }
 }

@@ -98,8 +98,38 @@ def a_key_of_which_a_request_may_still_be_done_is_not_used_again(store):
     equal(used(store, "a"), before | held, "each has a key of its own from then on")
 
 
+def a_waiters_key_that_somebody_overwrote_is_put_anew_at_the_end(store):
+    """It is no longer on a lease: left there it would be in the way for good."""
+    holder, waiter, third = peers(store, 3)
+    equal(holder.acquire("a", ttl=LONG).code, OK)
+    waiter.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == 2)
+    store.put(store.prefix + store.line("a")[1], "by hand")
+    third.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == 3)
+    equal(holder.release(), OK)
+    equal(third.hear().code, OK)
+    equal(third.release(), OK)
+    equal(waiter.hear().code, OK)
+    equal(waiter.release(), OK)
+    eventually(lambda: not store.line("a"), store.line("a"))
+
+
+def a_holders_key_that_somebody_overwrote_is_lost_and_removed(store):
+    holder, waiter = peers(store, 2)
+    equal(holder.acquire("a", ttl=2000).code, OK)
+    store.put(store.prefix + store.line("a")[0], "by hand")
+    waiter.request("a", ttl=LONG)
+    equal(waiter.hear().code, OK)
+    equal(holder.check(), LOST)
+    equal(waiter.release(), OK)
+    eventually(lambda: not store.line("a"), store.line("a"))
+
+
 add(Etcd.one, (a_lock_that_is_taken_again_and_again_uses_one_key,
                a_refused_try_uses_up_no_key,
                clients_that_hand_a_lock_over_use_a_key_each_and_never_miss_its_end,
-               a_key_of_which_a_request_may_still_be_done_is_not_used_again))
+               a_key_of_which_a_request_may_still_be_done_is_not_used_again,
+               a_waiters_key_that_somebody_overwrote_is_put_anew_at_the_end,
+               a_holders_key_that_somebody_overwrote_is_lost_and_removed))
 main(have("etcd"))
