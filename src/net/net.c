@@ -704,6 +704,7 @@ int net_connect(struct net *net, int64_t time_limit, struct pawl_why *why)
         assert(net->state == NET_DOWN);
         net->until = time_limit < NEVER - now ? now + time_limit : NEVER - 1;
         net->why = (struct pawl_why){0};
+        net->given_up = false;
         if (loop_set(net->loop, &net->timer, net->until) != 0)
                 return why_set(why, PAWL_NO_MEMORY, "no memory to connect");
         code = net->target->path ? PAWL_OK : look_up(net, why);
@@ -838,6 +839,7 @@ void net_fail(struct net *net, int code, const char *format, ...)
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
         why_set(&net->why, code, "%s", text);
+        net->given_up = true;
         lose(net);
 }
 

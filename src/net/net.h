@@ -66,6 +66,7 @@ struct net {
         bool *closed;                   /* in an event of ours: set by net_close */
         int send_error;                 /* an errno: nothing goes out any more; what came in is still to be heard */
         bool failing;                   /* it is over: down is told at the next turn */
+        bool given_up;                  /* by net_fail, not by the other side; valid in down */
         struct loop_hot hot;            /* see net_expect */
         char *hot_bytes;                /* what a hot wait got */
         size_t hot_count;

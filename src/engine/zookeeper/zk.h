@@ -7,6 +7,7 @@
  *   zk_retire.c   a line whose numbers come to their end
  *   zk_delay.c    lock-delay: markers beside the line
  *   zk_ghost.c    nodes that were given up without an answer, to be deleted behind the caller
+ *   zk_idle.c     containers of names that are used once
  *   zk_check.c    nodes that were deleted by hand, or came late
  *   zk_news.c     the mailbox of a client: it is asked to yield, or cut off
  *   zk_inspect.c  list, show, break, ask; zk_past.c: history; zk_examine.c: doctor, init
@@ -255,7 +256,8 @@ struct zk_part {
         int16_t code;       /* cancelling: what it is refused with */
         uint8_t state;      /* enum zk_claim_state */
         uint8_t want;       /* what to do when it is parked */
-        uint8_t tries : 6;  /* TRIES_MAX at most */
+        uint8_t tries : 5;  /* TRIES_MAX at most */
+        bool founded : 1;   /* it made the container of its queue */
         bool known : 1;     /* to the engine: from acquire until it is told */
         bool made : 1;      /* its node was made, and its number is known */
         bool doubtful : 1;  /* a flight of it was lost: its node may be there, or not */
@@ -386,6 +388,12 @@ void zk_ghosts_up(struct zk_session *session);
 void zk_ghosts_expired(struct zk_session *session);
 void zk_ghosts_free(struct zk *zk);
 
+/* zk_idle.c: a name is acquired; a claim that made the container is over. */
+int zk_idle_open(struct zk *zk);
+void zk_idle_free(struct zk *zk); /* at close: deletes what can be deleted without waiting; bears what was not opened */
+void zk_idle_used(struct zk *zk, const struct claim *claim);
+void zk_idle_add(struct zk *zk, const struct claim *claim);
+
 /* zk_check.c: what is there of a session, beside what we believe. A request of the beat's flight, and its answer. */
 bool zk_check_is_due(struct zk_session *session);
 void zk_check_request(struct zk_session *session, struct jute_out *out);
@@ -436,10 +444,11 @@ struct zk {
         struct timer retry; /* ask again what the server could not do at the moment */
         struct list spare_waits;
         size_t spare_wait_count;
-        struct zk_news *news;     /* zk_news.c */
-        struct zk_past *past;     /* zk_past.c */
-        struct list questions;    /* zk_inspect.c */
-        struct list examinations; /* zk_examine.c */
+        struct zk_news *news;       /* zk_news.c */
+        struct zk_past *past;       /* zk_past.c */
+        struct zk_idle *idle_names; /* zk_idle.c */
+        struct list questions;      /* zk_inspect.c */
+        struct list examinations;   /* zk_examine.c */
 };
 
 static inline struct zk *zk_of(struct engine *engine)

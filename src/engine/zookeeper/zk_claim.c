@@ -75,6 +75,8 @@ void zk_claim_forget(struct zk_part *part)
         list_remove(&part->listed);
         table_remove(&zk->claims, &part->link);
         zk_past_drop(zk, part);
+        if (part->founded)
+                zk_idle_add(zk, part->claim);
         part->known = false;
         zk->known--;
         if (part->session) {
@@ -364,6 +366,7 @@ static void made_parent(struct zk_ask *ask, int error, struct jute_in *reply)
         (void)reply;
         if (ask->left)
                 return;
+        part->founded |= error == ZK_OK;
         if (error == ZK_CONNECTION_LOSS) {
                 zk_claim_park(part, ZK_ASKING);
         } else if (part->cancelled) {
@@ -393,10 +396,11 @@ static void make_parent(struct zk_part *part)
         part->state = ZK_MAKING;
         part->ask.answered = made_parent;
         out = zk_begin(session, &part->ask, 2 * ZK_REQUEST_ROOM);
-        if (part->tries++ > 0 && zk->make_chroot && *zk->chroot) {
+        if (part->tries > 0 && zk->make_chroot && *zk->chroot) {
                 zk_request(session, ZK_CREATE);
                 jute_put_create(out, zk->chroot, NULL, 0, zk->acl, ZK_PERSISTENT);
         }
+        part->tries += part->tries < TRIES_MAX;
         zk_path_of_name(zk, part->claim->name, part->claim->name_length, path);
         zk_request(session, zk->no_containers ? ZK_CREATE : ZK_CREATE_CONTAINER);
         jute_put_create(out, path, NULL, 0, zk->acl, zk->no_containers ? ZK_PERSISTENT : ZK_CONTAINER);
@@ -447,13 +451,19 @@ static void node_made(struct zk_part *part, struct jute_in *reply)
                 part->error = ZK_MARSHALLING;
 }
 
+/* The container may have been deleted again, by the servers or another client, before our node was in it. */
+static bool may_make_parent(const struct zk_part *part)
+{
+        return part->tries < TRIES_MAX || zk_now(part->zk) - part->until < part->zk->timeout;
+}
+
 static void make_failed(struct zk_part *part)
 {
         int error = part->error;
 
         if (part->cancelled) {
                 zk_claim_refuse(part, PAWL_CANCELLED, NULL);
-        } else if (error == ZK_NO_NODE && part->tries < TRIES_MAX) {
+        } else if (error == ZK_NO_NODE && may_make_parent(part)) {
                 make_parent(part);
         } else if (passes(error) && part->claim->wait && zk_now(part->zk) - part->until < part->zk->timeout) {
                 zk_claim_retry(part, ZK_ASKING);
@@ -682,6 +692,7 @@ void zk_claim_acquire(struct engine *engine, struct claim *claim)
         struct zk_part *part = zk_part_of(claim);
 
         zk_claim_know(zk, claim);
+        zk_idle_used(zk, claim);
         if (*zk->chroot == '\0' && strcmp(claim->name, "zookeeper") == 0) {
                 zk_claim_refuse(part, PAWL_INVALID, "/zookeeper is the servers' own: give the locks a path in the URL");
                 return;

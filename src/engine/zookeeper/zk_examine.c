@@ -168,6 +168,14 @@ static bool is_lost(struct zk_examination *examination, int error)
         return true;
 }
 
+static void take_names(struct zk_examination *examination, struct jute_in *reply)
+{
+        struct zk_stat stat;
+
+        jute_get_stat(reply, &stat);
+        examination->names = reply->bad ? 0 : stat.children;
+}
+
 static void take_access(struct zk_examination *examination, struct jute_in *reply)
 {
         size_t count = jute_get_count(reply, 12);
@@ -260,6 +268,8 @@ static void namespace_answered(struct zk_ask *ask, int error, struct jute_in *re
                 return;
         if (examination->answers > 0)
                 *errors[examination->answers] = error;
+        if (error == ZK_OK && examination->answers == 1)
+                take_names(examination, reply);
         if (error == ZK_OK && examination->answers == 2)
                 take_access(examination, reply);
         if (error == ZK_OK && examination->answers == 3)

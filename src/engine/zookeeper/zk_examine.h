@@ -59,6 +59,7 @@ struct zk_examination {
         int chroot, acl, number, probes[PROBES]; /* errors of the server */
         bool probed;
         bool open;          /* the world may do more than read */
+        int32_t names;      /* nodes below the path */
         uint64_t restores;  /* the number */
         int64_t granted;    /* the session's time, asked for it */
         int64_t wanted;     /* ns, both */

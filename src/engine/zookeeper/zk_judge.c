@@ -11,6 +11,8 @@
 
 #define DEFAULT_TTL (10 * SECOND)
 
+enum { NAMES_MANY = 20000 };
+
 /* ---- telling --------------------------------------------------------------------------------------------------- */
 
 static void tell(const struct zk_examination *examination, const struct zk_said *said, enum pawl_severity severity,
@@ -338,6 +340,24 @@ static void judge_path(struct zk_examination *examination)
                 tell(examination, NULL, PAWL_FINE, "", "tokens go on above restore %" PRIu64, examination->restores);
 }
 
+/* The servers show neither how many empty containers they remove nor how many there are, but every name has a node here. */
+static void judge_names(struct zk_examination *examination)
+{
+        const char *path = *examination->zk->chroot ? examination->zk->chroot : "/";
+
+        if (examination->names <= NAMES_MANY)
+                return;
+        snprintf(examination->mend, sizeof(examination->mend),
+                 "if most of them are unused: -Dznode.container.maxPerMinute=100000 in the SERVER_JVMFLAGS of each "
+                 "server, "
+                 "then restart them in turn");
+        tell(examination, NULL, PAWL_ADVICE, examination->mend,
+             "%" PRId32
+             " names stand below %s: the servers remove the nodes of unused ones, at most 10,000 a minute by "
+             "default",
+             examination->names, path);
+}
+
 static void judge_rights(struct zk_examination *examination)
 {
         static const char *const needs[PROBES] = {
@@ -412,6 +432,7 @@ void zk_judge(struct zk_examination *examination)
                 return;
         }
         judge_path(examination);
+        judge_names(examination);
         judge_rights(examination);
         judge_access(examination);
 }

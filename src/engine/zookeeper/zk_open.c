@@ -332,7 +332,7 @@ static int zk_open(struct engine *engine, const struct url *url, struct pawl_why
         loop_random(engine->host->loop, &chance, sizeof(chance));
         zk->first_server = chance % zk->server_count;
         if (table_init(&zk->claims) != PAWL_OK || table_init(&zk->tails) != PAWL_OK || zk_claims_open(zk) != PAWL_OK ||
-            zk_news_open(zk) != PAWL_OK || zk_past_open(zk) != PAWL_OK)
+            zk_news_open(zk) != PAWL_OK || zk_past_open(zk) != PAWL_OK || zk_idle_open(zk) != PAWL_OK)
                 return no_memory(why);
         engine->capabilities = PAWL_CAN_SHARE | PAWL_CAN_LIMIT | PAWL_CAN_QUEUE | PAWL_CAN_DELAY | PAWL_CAN_DETACH |
                                PAWL_CAN_INSPECT | PAWL_CAN_BREAK | PAWL_CAN_ASK | PAWL_TOKEN_DURABLE | PAWL_CAN_AGE |
@@ -353,6 +353,7 @@ static void zk_close(struct engine *engine)
         zk_inspect_free(zk);
         zk_past_free(zk);
         zk_news_free(zk);
+        zk_idle_free(zk);
         for (size_t i = 0; i < zk->claims.size; i++)
                 for (struct link *link = zk->claims.rooms[i]; link; link = link->next)
                         zk_wait_end(container_of(link, struct zk_part, link));

@@ -1,6 +1,7 @@
 /* zk_session.c - a session and its connection: requests out, answers in, in their order; what keeps the session
  * alive and proves that it stands; going from server to server with it; and its end. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -731,9 +732,53 @@ static bool is_given_up(struct zk_session *session)
         return now - session->refused_at > session->timeout;
 }
 
+/* It took the connection and closed it again, without an answer to the first packet. That may be seen before the connection
+ * is: then by an error that a connection has only after it was made. */
+static bool is_hung_up(const struct zk_session *session, const struct pawl_why *why)
+{
+        bool reset = why->sys_errno == EPIPE || why->sys_errno == ECONNRESET;
+
+        if (session->state == ZK_CONNECTING)
+                return reset && !session->zk->tls;
+        return session->state == ZK_GREETING && !session->greeted && !session->net.given_up &&
+               (reset || why->sys_errno == 0);
+}
+
+/* A server says nothing of its reasons: what they probably are. */
+static const char *reasons_to_hang_up(const struct zk_session *session)
+{
+        if (session->id != 0)
+                return "before it resumed the session: it has no quorum, or older data than this client has seen, or "
+                       "too "
+                       "many connections from this address (maxClientCnxns in zoo.cfg, by default 60)";
+        if (is_connected(session->zk))
+                return "before it opened a session, while another session of this client is served: are there too many "
+                       "connections from this address? (maxClientCnxns in zoo.cfg, by default 60)";
+        if (session->zk->tls)
+                return "before it opened a session: it has no quorum, or too many connections from this address "
+                       "(maxClientCnxns in zoo.cfg, by default 60)";
+        return "before it opened a session: it has no quorum, or too many connections from this address "
+               "(maxClientCnxns in "
+               "zoo.cfg, by default 60), or expects TLS (zks://)";
+}
+
+static void explain_hang_up(struct zk_session *session)
+{
+        const char *host = session->target.host;
+        struct pawl_why *why = &session->why;
+        int32_t error = why->sys_errno;
+        char where[300];
+
+        snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%u" : "%.255s:%u", host,
+                 (unsigned)session->target.port);
+        why_set(why, why->code, "%s closed the connection %s", where, reasons_to_hang_up(session));
+        why->sys_errno = error;
+}
+
 static void down(struct net *net, const struct pawl_why *why)
 {
         struct zk_session *session = session_of(net);
+        bool hung_up = is_hung_up(session, why);
         bool was_connected = session->state == ZK_CONNECTED;
 
         if (is_given_up(session)) {
@@ -742,6 +787,8 @@ static void down(struct net *net, const struct pawl_why *why)
         }
         session->state = ZK_DOWN;
         session->why = *why;
+        if (hung_up)
+                explain_hang_up(session);
         if (was_connected)
                 session->zk->lost_at = now_of(session);
         set_out_again(session); /* first: whoever asks again now must not connect without a pause */
