@@ -94,8 +94,16 @@ int pawl_rw_acquire(pawl_client *client, const char *name, int mode, const struc
         return code;
 }
 
+/* As wait_ms: whoever has the right to write keeps it for so long without another answer of the store. */
+static int64_t until_lost(const pawl_rw *rw)
+{
+        int64_t left_ms = pawl_remaining_ms(rw->right);
+
+        return left_ms > 0 ? left_ms : PAWL_NO_WAIT;
+}
+
 /* Another mode of NAME, with the right to write kept. If it cannot be had NAME is shared: what an upgrade began with,
- * and what a downgrade is for. */
+ * and what a downgrade is for. Nobody should be in the way of that; if somebody is, it is given up after one lease. */
 static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
 {
         int code = pawl_rw_check(rw);
@@ -105,7 +113,7 @@ static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
         (void)pawl_release(rw->lock);
         rw->lock = NULL;
         code = take(rw, rw->name, mode, wait_ms, &rw->why, &rw->lock);
-        if (code != PAWL_OK && take(rw, rw->name, PAWL_SHARED, PAWL_FOREVER, NULL, &rw->lock) != PAWL_OK)
+        if (code != PAWL_OK && take(rw, rw->name, PAWL_SHARED, until_lost(rw), NULL, &rw->lock) != PAWL_OK)
                 return recipe_fail(&rw->why, PAWL_LOST, "it could not be shared again and is lost: release it");
         if (pawl_check(rw->right) != PAWL_OK)
                 return recipe_fail(&rw->why, PAWL_LOST,
