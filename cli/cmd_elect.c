@@ -62,7 +62,10 @@ static void print_json(const struct pawl_leader *leader)
         json_token(stdout, "epoch", leader ? leader->epoch : 0);
         json_text(stdout, "owner", leader ? leader->owner : NULL);
         json_text(stdout, "note", leader ? leader->note : NULL);
-        json_text(stdout, "value", leader ? leader->value : NULL);
+        if (leader && leader->value)
+                json_bytes(stdout, "value", leader->value, leader->value_size);
+        else
+                json_text(stdout, "value", NULL);
         if (leader) {
                 json_seconds(stdout, "since", leader->since_ms);
                 json_seconds(stdout, "remaining", leader->remaining_ms);

@@ -2,6 +2,7 @@
  * get them. */
 #include <pawl/once.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +130,9 @@ static int64_t keep_for(int status)
         return request.keep_for_ever ? -1 : request.keep_ms;
 }
 
-static int keep_result(pawl_lock *lock, const struct tee *tee, int status)
+static int keep_result(pawl_client *client, pawl_lock *lock, const struct tee *tee, int status)
 {
+        struct pawl_why why = {0};
         struct pawl_result result = {
                 .data = tee->bytes, .size = tee->size, .status = status, .flags = tee->cut ? OUTPUT_CUT : 0};
         int code = pawl_once_finish(lock, &result, keep_for(status));
@@ -143,7 +145,9 @@ static int keep_result(pawl_lock *lock, const struct tee *tee, int status)
                 return EXIT_LOST;
         }
         if (code != PAWL_OK) {
-                say("the result of '%s' may not have been kept: %s", request.key, pawl_strerror(code));
+                (void)pawl_explain(client, &why);
+                say("the result of '%s' may not have been kept: %s", request.key,
+                    why.code == code ? why.text : pawl_strerror(code));
                 return EXIT_FAILED;
         }
         return status;
@@ -168,9 +172,22 @@ static void print_run(struct tee *tee, uint64_t token, int status, bool kept)
                                      .stored_us = kept ? unix_us() : 0};
 
         tee->bytes = NULL;
-        tee_end(tee); /* standard output is ours again */
+        (void)tee_end(tee); /* standard output is ours again */
         print_json(&result, false, kept);
         free(result.data);
+}
+
+/* Waits for whoever reads our output, which may take longer than the lease. A reader that has left wants no more of it; but
+ * what could not be written was not given. */
+static int pass_output_on(struct tee *tee, bool kept, int status)
+{
+        int error = tee_end(tee);
+
+        if (!error || error == EPIPE)
+                return status;
+        say("cannot write to standard output: %s%s", strerror(error),
+            kept ? "; the output is kept, and printed by --look" : "");
+        return status == EXIT_DONE ? EXIT_FAILED : status;
 }
 
 static int execute(struct signals *signals, pawl_client *client, pawl_lock *lock)
@@ -187,11 +204,11 @@ static int execute(struct signals *signals, pawl_client *client, pawl_lock *lock
         ended = hold_command(&request.hold, signals, client, lock);
         tee_take(&tee);
         kept = is_kept(ended);
-        status = kept ? keep_result(lock, &tee, ended) : hold_release(&request.hold, lock, ended);
+        status = kept ? keep_result(client, lock, &tee, ended) : hold_release(&request.hold, lock, ended);
         if (settings.json)
                 print_run(&tee, token, status, kept && status == ended);
         else
-                tee_end(&tee); /* last: whoever reads our output may take longer than the lease */
+                status = pass_output_on(&tee, kept && status == ended, status);
         hold_end(&request.hold, status);
         return status;
 }

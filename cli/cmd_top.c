@@ -427,6 +427,14 @@ static int watch(struct signals *signals, pawl_client **client, bool live)
         return signal && signal_ends(signal) ? EXIT_SIGNAL + signal : fail_of_client(*client, code);
 }
 
+/* A terminal that does not know how to move the cursor, as in an editor, would show the commands for that as text. */
+static bool has_screen(void)
+{
+        const char *terminal = getenv("TERM");
+
+        return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         struct arguments arguments;
@@ -441,7 +449,7 @@ static int run(const struct command *command, int argc, char **argv)
         status = client_open_to_look(&client);
         if (status != EXIT_DONE)
                 return status;
-        status = watch(&signals, &client, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !settings.json);
+        status = watch(&signals, &client, has_screen() && !settings.json);
         pawl_close(client);
         return status;
 }

@@ -113,9 +113,21 @@ static int lost_at_once(const struct hold *hold)
         return EXIT_LOST;
 }
 
-/* Can COMMAND be gone before the lease ends? */
-static int check_lease(const struct hold *hold, int64_t lease_ms)
+static bool is_too_short(const struct hold *hold, int64_t lease_ms)
 {
+        return hold->kill_after_ms >= lease_ms || (hold->keep.no_renew && hold->keep.at_least_ms > lease_ms);
+}
+
+/* Can COMMAND be gone before the lease ends? If we were stopped since the grant, or the machine was busy, little is left
+ * of it, which says nothing of what was asked for: once renewed it is whole. */
+static int check_lease(const struct hold *hold, pawl_lock *lock)
+{
+        int64_t lease_ms = pawl_remaining_ms(lock);
+        int code = lease_ms > 0 && is_too_short(hold, lease_ms) ? pawl_renew(lock) : PAWL_OK;
+
+        if (code != PAWL_OK && code != PAWL_LOST)
+                return fail(code, NULL);
+        lease_ms = pawl_remaining_ms(lock);
         if (lease_ms > 0 && hold->kill_after_ms >= lease_ms) {
                 say("--kill-after must be shorter than the lease, which ends in %lld ms: give a longer --ttl",
                     (long long)lease_ms);
@@ -132,8 +144,8 @@ static int check_lease(const struct hold *hold, int64_t lease_ms)
 
 int hold_command(struct hold *hold, struct signals *signals, pawl_client *client, pawl_lock *lock)
 {
+        int status = check_lease(hold, lock), error;
         int64_t lease_ms = pawl_remaining_ms(lock);
-        int status = check_lease(hold, lease_ms), error;
 
         if (status != EXIT_DONE)
                 return status;

@@ -26,9 +26,9 @@ static void keep_bytes(struct tee *tee, const char *bytes, size_t size)
 }
 
 /* Nobody may read any more: COMMAND goes on all the same, and its result is kept. */
-static void pass_bytes_on(const struct tee *tee, const char *bytes, size_t size)
+static void pass_bytes_on(struct tee *tee, const char *bytes, size_t size)
 {
-        while (size && !tee->mute) {
+        while (size && !tee->mute && !tee->error) {
                 ssize_t written = write(tee->own_output, bytes, size);
 
                 if (written < 0 && errno == EINTR)
@@ -37,8 +37,10 @@ static void pass_bytes_on(const struct tee *tee, const char *bytes, size_t size)
                         poll(&(struct pollfd){.fd = tee->own_output, .events = POLLOUT}, 1, -1);
                         continue;
                 }
-                if (written <= 0)
+                if (written <= 0) {
+                        tee->error = written < 0 ? errno : EIO;
                         return;
+                }
                 bytes += written;
                 size -= (size_t)written;
         }
@@ -150,7 +152,7 @@ void tee_take(struct tee *tee)
         eventfd_write(tee->stop, 1);
 }
 
-void tee_end(struct tee *tee)
+int tee_end(struct tee *tee)
 {
         pthread_join(tee->thread, NULL);
         dup2(tee->own_output, STDOUT_FILENO);
@@ -159,4 +161,5 @@ void tee_end(struct tee *tee)
         close(tee->own_output);
         free(tee->bytes);
         free(tee->rest);
+        return tee->error;
 }

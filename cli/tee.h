@@ -16,6 +16,7 @@ struct tee {
         size_t size;
         size_t room;
         bool cut;   /* there was more than room */
+        int error;  /* why standard output could not be written to; nothing more is passed on then */
         bool mute;  /* nothing is passed on */
         char *rest; /* what was still in the pipe when COMMAND had ended */
         size_t rest_size;
@@ -28,7 +29,8 @@ bool tee_begin(struct tee *, size_t room, bool mute);
 /* COMMAND has ended: bytes are all that it had written, or the first of it. Waits for nobody, neither for who reads
  * our output nor for processes that COMMAND left behind. */
 void tee_take(struct tee *);
-/* After tee_take: all of it is passed on, and standard output is the real one again. */
-void tee_end(struct tee *);
+/* After tee_take: all of it is passed on, and standard output is the real one again. 0, or the errno by which writing to it
+ * failed. */
+int tee_end(struct tee *);
 
 #endif

@@ -30,10 +30,13 @@ enum pawl_rw_mode { PAWL_READ = 0, PAWL_WRITE = 1, PAWL_UPGRADABLE = 2 };
 PAWL_EXPORT PAWL_MUST_USE int pawl_rw_acquire(pawl_client *client, const char *name, int mode,
                                               const struct pawl_lock_options *options, pawl_rw **rw);
 /* From PAWL_UPGRADABLE to PAWL_WRITE: waits for the readers that are there. PAWL_BUSY, PAWL_TIMEOUT: they did not go; it is
- * upgradable as before. PAWL_MISUSE for a plain reader. PAWL_LOST: it is lost, release it. */
+ * upgradable as before. PAWL_MISUSE for a plain reader. PAWL_LOST: it is lost, release it; also if it
+ * could not be shared again within its lease, because a writer who does not use these calls stands in the queue. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_rw_upgrade(pawl_rw *rw, int64_t wait_ms);
 /* From PAWL_WRITE to PAWL_UPGRADABLE or PAWL_READ, or from PAWL_UPGRADABLE to PAWL_READ; nobody writes in between. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_rw_downgrade(pawl_rw *rw, int mode);
+/* What went wrong with the last of these two that failed, and what to do; *why is cleared if the last one succeeded. */
+PAWL_EXPORT int pawl_rw_why(const pawl_rw *rw, struct pawl_why *why);
 /* Both locks, in reverse order. Consumed whatever is returned; NULL is fine. The first code that was not PAWL_OK. */
 PAWL_EXPORT int pawl_rw_release(pawl_rw *rw);
 

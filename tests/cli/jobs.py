@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from tap import check, equal, finish
 
 PAWL = os.environ["PAWL"]
+os.environ["TERM"] = "xterm"
 PATIENCE = 20
 PYTHON = sys.executable
 
@@ -335,6 +336,10 @@ def top(shell, place):
     check("top shows what is held", b"looked/at" in shell.output, shell.output)
     shell.type(b"q")
     equal("q ends it", shell.do("wait"), 0)
+    seen = len(shell.output)
+    shell.do("start", ["/usr/bin/env", "TERM=dumb", PAWL, "top"], True, None)
+    equal("a terminal that cannot move its cursor gets one snapshot", shell.do("wait"), 0)
+    check("and no commands for one that can", b"\033" not in shell.output[seen:].split(b"pawl top")[-1], shell.output[seen:])
     shell.do("start", [PAWL, "top", "--count", "9", "--interval", "60s"], True, place + "/snapshots")
     check("what top writes to a file is there at once", await_text(place + "/snapshots", "looked/at"))
     shell.type(b"\x1a")

@@ -1,5 +1,6 @@
-/* keep_test.c - cli/keep.c against a lock that is made to do what no embedded store does: its renewals fail. COMMAND and
- * its watchdog are real; the library is played here. */
+/* keep_test.c - cli/keep.c and cli/hold.c against a lock that is made to do what no embedded store does: its renewals
+ * fail, or little is left of its lease when COMMAND is to start. COMMAND and its watchdog are real; the library is played
+ * here. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -75,6 +76,51 @@ const char *pawl_strerror(int code)
 {
         (void)code;
         return "played";
+}
+
+/* By a minute. */
+int pawl_renew(pawl_lock *lock)
+{
+        (void)lock;
+        lease_ends_at = now_ns() + 60000 * (int64_t)MS;
+        return PAWL_OK;
+}
+
+int pawl_release(pawl_lock *lock)
+{
+        (void)lock;
+        return PAWL_OK;
+}
+
+uint64_t pawl_token(const pawl_lock *lock)
+{
+        (void)lock;
+        return 1;
+}
+
+const char *pawl_owner(const pawl_client *client)
+{
+        (void)client;
+        return "played";
+}
+
+const char *pawl_url(const pawl_client *client)
+{
+        (void)client;
+        return "played:";
+}
+
+bool hide_password(const char *variable)
+{
+        (void)variable;
+        return true;
+}
+
+int claim_check(const struct command *command, const struct claim_request *request)
+{
+        (void)command;
+        (void)request;
+        return EXIT_DONE;
 }
 
 int pawl_fd(const pawl_client *client)
@@ -219,4 +265,31 @@ TEST(on_lost_ignore_does_nothing_but_remember)
         CHECK(stage.lost);
         CHECK(!reported("term\n"));
         CHECK_INT(child_exit_status(&stage.child), 0);
+}
+
+/* The process was stopped between the grant and COMMAND, or the machine was busy. */
+TEST(a_lease_that_is_nearly_over_when_the_command_starts_is_renewed_and_nobodys_mistake)
+{
+        char shell[] = "/bin/sh", dash_c[] = "-c", text[] = "exit 7";
+        char *argv[] = {shell, dash_c, text, NULL};
+        struct hold hold = {HOLD, .name = "played", .argv = argv};
+        struct signals signals;
+
+        settings.quiet = true;
+        mended_at = 0;
+        loop_fd = eventfd(0, EFD_CLOEXEC);
+        REQUIRE(signals_begin(&signals));
+        hold.kill_after_ms = 20000;
+        lease_ends_at = now_ns() + 10000 * (int64_t)MS;
+        renewals_fail_at = INT64_MAX;
+        CHECK_INT(hold_command(&hold, &signals, NULL, NULL), 7);
+        hold_end(&hold, 7);
+        hold.kill_after_ms = 120000; /* longer than any lease here */
+        CHECK_INT(hold_command(&hold, &signals, NULL, NULL), EXIT_FAILED);
+        hold.kill_after_ms = -1;
+        hold.keep.no_renew = true;
+        hold.keep.at_least_ms = 120000;
+        CHECK_INT(hold_command(&hold, &signals, NULL, NULL), EXIT_FAILED);
+        signals_restore(&signals);
+        close(loop_fd);
 }

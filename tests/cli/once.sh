@@ -28,6 +28,15 @@ ok "a longer output passes whole" sh -c '[ "$("$1" once long -- head -c 200000 /
 like "and it is said that less of it is kept" "$(cat "$scratch/said")" "*65472*"
 ok "later callers get as much as was kept" sh -c '[ "$("$1" once long -- true 2>/dev/null | wc -c)" -eq 65472 ]' sh "$pawl"
 
+status 125 "an output that cannot be written was not given" sh -c '"$1" once full -- echo text >/dev/full' sh "$pawl"
+like "and that is said" "$errors" "*No space left on device*--look*"
+status 4 "a failure stays what it is" sh -c '"$1" once full2 -- sh -c "echo text; exit 4" >/dev/full' sh "$pawl"
+status 125 "nor is it where standard output is closed" sh -c '"$1" once closed -- echo text >&-' sh "$pawl"
+status 0 "it is kept all the same" "$pawl" once full -- false
+is "for later callers" "$output" text
+sh -c '{ "$1" once left -- sh -c "sleep 0.1; echo text"; echo $? >"$2/left"; } | true' sh "$pawl" "$scratch"
+is "a reader that has left is no failure" "$(cat "$scratch/left")" 0
+
 status 127 "a command that is not there has no result" "$pawl" once missing -- /nonexistent
 status 0 "and the next caller runs" "$pawl" once missing -- true
 status 143 "a command that a signal ended has none either" "$pawl" once killed -- sh -c 'kill -TERM $$'

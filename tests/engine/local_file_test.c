@@ -387,6 +387,20 @@ TEST(a_program_that_closed_our_descriptors_learns_that_it_lost_its_locks)
         CHECK_INT(status, 0);
 }
 
+TEST(a_client_whose_place_was_scribbled_over_is_not_told_of_descriptors_alone)
+{
+        struct driver driver;
+        struct seat seat;
+
+        driver_must_open(&driver, path_in(tap_directory(), "d"));
+        seat_init(&seat, &driver, "a");
+        atomic_fetch_add(&driver_local(&driver)->me->generation, 1);
+        REQUIRE_INT(seat_try(&seat), PAWL_MISUSE);
+        CHECK_HAS(driver_local(&driver)->why.text, "damaged");
+        atomic_fetch_sub(&driver_local(&driver)->me->generation, 1);
+        driver_close(&driver);
+}
+
 /* ---- replacing -------------------------------------------------------------------------------------------------- */
 
 static uint64_t token_of(const char *path)

@@ -30,6 +30,26 @@ TEST(readers_share_and_a_writer_is_alone)
         CHECK(SOON(nothing_is_left(one, "upgrade/a")));
 }
 
+/* One that does not use these calls: NAME is in its way, and it is in ours when we come back. */
+TEST(an_upgrade_that_meets_a_stranger_does_not_wait_for_ever)
+{
+        enum { TTL = 3000 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place), *three = join(place);
+        pawl_rw *upgradable, *reader;
+        pawl_lock *stranger;
+
+        NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_QUEUE);
+        MUST(pawl_rw_acquire(one, "a", PAWL_UPGRADABLE, PAWL_LOCK(.ttl_ms = TTL), &upgradable));
+        MUST(pawl_rw_acquire(two, "a", PAWL_READ, NULL, &reader));
+        MUST(pawl_acquire_async(three, "a", NULL, NULL, NULL, &stranger));
+        CHECK(queue_reaches(one, "a", 1));
+        CHECK_CODE(pawl_rw_upgrade(upgradable, PAWL_NO_WAIT), PAWL_LOST);
+        CHECK_CODE(pawl_rw_release(upgradable), PAWL_LOST);
+        CHECK_CODE(pawl_rw_release(reader), PAWL_OK);
+        (void)pawl_release(stranger);
+}
+
 TEST(one_upgradable_reader_stands_beside_plain_ones)
 {
         const char *place = fresh_place();

@@ -1005,11 +1005,16 @@ static int check_there(struct local *local)
         struct stat alive;
 
         if (!is_ours(local->state_fd, local->header->inode, &state) ||
-            !is_ours(local->alive_fd, local->header->alive_inode, &alive) || !process_is_ours(local))
+            !is_ours(local->alive_fd, local->header->alive_inode, &alive))
                 return is_gone(
                         local, PAWL_MISUSE,
                         "the program closed descriptors of pawl's, by which others see that it lives (close_range?); "
                         "close the client and open another");
+        if (!process_is_ours(local)) /* another client of this program may have got the same numbers */
+                return is_gone(
+                        local, PAWL_MISUSE,
+                        "others took this client for dead: the program closed descriptors of pawl's (close_range?), "
+                        "or the state file is damaged; close the client and open another");
         if (state.st_nlink == 0)
                 return is_gone(local, PAWL_CORRUPT,
                                "the state file was removed while it was in use; close and open again");
