@@ -55,12 +55,16 @@ struct option {
         void *target;
 };
 
-bool option_flag(const struct option *, const char *text);      /* bool */
-bool option_count(const struct option *, const char *text);     /* uint32_t, one more each time */
-bool option_text(const struct option *, const char *text);      /* const char * */
-bool option_duration(const struct option *, const char *text);  /* int64_t, ms */
-bool option_some_time(const struct option *, const char *text); /* the same, and not 0 */
-bool option_number(const struct option *, const char *text);    /* uint32_t > 0 */
+bool option_flag(const struct option *, const char *text);       /* bool */
+bool option_count(const struct option *, const char *text);      /* uint32_t, one more each time */
+bool option_text(const struct option *, const char *text);       /* const char * */
+bool option_duration(const struct option *, const char *text);   /* int64_t, ms */
+bool option_some_time(const struct option *, const char *text);  /* the same, and not 0 */
+bool option_number(const struct option *, const char *text);     /* uint32_t > 0 */
+bool option_log_format(const struct option *, const char *text); /* enum log_format */
+
+/* How messages on stderr are written. */
+enum log_format { LOG_TEXT = 0, LOG_JSON = 1 };
 
 /* What every command takes. */
 struct settings {
@@ -68,6 +72,7 @@ struct settings {
         bool json;
         bool quiet;
         uint32_t verbose;
+        uint32_t log_format; /* enum log_format */
 };
 extern struct settings settings;
 
@@ -90,11 +95,41 @@ bool has_command(const struct arguments *);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
+/* ---- messages (say.c): a line on stderr, escaped: "pawl: " and text, or with --log-format json an object ------------- */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* what failed: also with -q */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* not with -q */
 void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
+
+/* Who has a lock, as seen a moment ago (waiting.c). */
+struct holders {
+        bool known;     /* the store has answered */
+        bool queued;    /* we are in the queue */
+        uint32_t count; /* of holders; what follows is about the first of them */
+        uint32_t waiters;
+        uint32_t ahead; /* of us in the queue; of all if we are not queued */
+        uint64_t token;
+        int64_t since_ms;   /* unix time */
+        int64_t lease_ends; /* now_ns() */
+        int64_t delay_ms;   /* nobody holds it: the rest of the lock-delay of a holder that failed */
+        char owner[PAWL_OWNER_MAX + 1];
+        char note[PAWL_NOTE_MAX + 4]; /* in brackets, behind a space; "" if there is none */
+};
+/* Asks the store; blocks as pawl_look does. False: it did not answer, or cannot say. */
+bool holders_look(pawl_client *, const char *name, struct holders *);
+/* "held by web1:4711:pawl (./backup.sh) for 3m12s (lease ends in 8.0s)" */
+void holders_text(const struct holders *, char *text, size_t size);
+
+/* What a message is about, for programs that read --log-format json. */
+struct event {
+        const char *what;              /* "waiting", "refused", "held", "lost" */
+        const char *name;              /* of the lock */
+        const struct holders *holders; /* NULL: it is not about them */
+        uint64_t token;                /* ours; 0: none */
+};
+/* As warn(), and about an event. */
+void announce(const struct event *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void announce_detail(const struct event *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says why, or what the code means, and gives the exit status for the code. */
 int fail(int code, const struct pawl_why *why);
 /* Says that COMMAND cannot be executed: EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
@@ -111,6 +146,10 @@ int client_open_to_look(pawl_client **client);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
+
+/* ---- time (keep.c) ------------------------------------------------------------------------------------------------ */
+
+int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
 
 /* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
 
@@ -155,9 +194,14 @@ void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
 void json_seconds(FILE *, const char *key, int64_t ms);   /* 1.250 */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */
+/* Around an object of its own for another file, in the middle of this one. */
+bool json_interrupt(void);
+void json_resume(bool outer);
 
 /* One holder, waiter or past owner as a JSON object. */
 void json_entry(FILE *, const struct pawl_entry *);
+/* The members that say who has a lock: holder, holders, waiters, ahead; none if the store did not say. */
+void json_holders(FILE *, const struct holders *);
 const char *role_text(uint32_t role);
 /* "exclusive", "shared", "shared 3" */
 const char *mode_text(const struct pawl_entry *, char *buffer, size_t size);

@@ -4,7 +4,7 @@
 
 #include "run.h"
 
-static struct claim_request request = {CLAIM_REQUEST, .flags = PAWL_DETACH};
+static struct claim_request request = {CLAIM_REQUEST, .purpose = "waiting for", .flags = PAWL_DETACH};
 static const char *note;
 
 static const struct option options[] = {
@@ -17,6 +17,7 @@ static void print_json(pawl_lock *lock, const char *word)
 {
         json_open(stdout, NULL, '{');
         json_text(stdout, "name", pawl_name(lock));
+        json_flag(stdout, "held", true);
         json_token(stdout, "token", pawl_token(lock));
         json_text(stdout, "lease", word);
         json_number(stdout, "remaining_ms", pawl_remaining_ms(lock));

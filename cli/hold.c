@@ -13,38 +13,6 @@ enum { dying_ms = 100 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* sigabbrev_np() is glibc's. */
-#define NAMED(signal)                                                                                                  \
-        {                                                                                                              \
-                SIG##signal, #signal                                                                                   \
-        }
-static const struct {
-        int number;
-        const char *name;
-} signal_names[] = {
-        NAMED(HUP),  NAMED(INT),   NAMED(QUIT), NAMED(ILL),  NAMED(TRAP), NAMED(ABRT),   NAMED(BUS),  NAMED(FPE),
-        NAMED(KILL), NAMED(USR1),  NAMED(SEGV), NAMED(USR2), NAMED(PIPE), NAMED(ALRM),   NAMED(TERM), NAMED(CHLD),
-        NAMED(CONT), NAMED(STOP),  NAMED(TSTP), NAMED(TTIN), NAMED(TTOU), NAMED(URG),    NAMED(XCPU), NAMED(XFSZ),
-        NAMED(PROF), NAMED(WINCH), NAMED(POLL), NAMED(PWR),  NAMED(SYS),  NAMED(VTALRM),
-};
-#undef NAMED
-
-/* "USR1", "SIGUSR1", "10" */
-static int signal_number(const char *text)
-{
-        char *end;
-        long number = strtol(text, &end, 10);
-
-        if (*text && !*end)
-                return number > 0 && number < NSIG ? (int)number : 0;
-        if (!strncmp(text, "SIG", 3))
-                text += 3;
-        for (size_t i = 0; i < sizeof(signal_names) / sizeof(*signal_names); i++)
-                if (!strcmp(signal_names[i].name, text))
-                        return signal_names[i].number;
-        return 0;
-}
-
 bool hold_on_lost(const struct option *option, const char *text)
 {
         int *signal = option->target;

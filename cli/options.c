@@ -19,6 +19,8 @@ static const struct option json_option = {0, "json", NULL, "print JSON", option_
 static const struct option common_options[] = {
         {'q', "quiet", NULL, "say only why pawl itself failed", option_flag, &settings.quiet},
         {'v', "verbose", NULL, "say more; twice: everything", option_count, &settings.verbose},
+        {0, "log-format", "FORMAT", "of messages: text, or json with the time", option_log_format,
+         &settings.log_format},
         {'h', "help", NULL, "this text", option_flag, &help_asked},
         {0},
 };
@@ -105,6 +107,18 @@ bool option_number(const struct option *option, const char *text)
                 return false;
         }
         *(uint32_t *)option->target = (uint32_t)number;
+        return true;
+}
+
+bool option_log_format(const struct option *option, const char *text)
+{
+        bool json = !strcmp(text, "json");
+
+        if (!json && strcmp(text, "text") != 0) {
+                say("%s wants text or json, not '%s'", option_name(option), text);
+                return false;
+        }
+        *(uint32_t *)option->target = json ? LOG_JSON : LOG_TEXT;
         return true;
 }
 
@@ -261,8 +275,11 @@ static bool read_all(const struct command *command, const struct option *options
 /* The value of this option is the next word. The command is not known yet: what is not common takes none. */
 static bool value_follows(const char *word)
 {
-        if (word[1] == '-')
-                return !strcmp(word + 2, engine_option.name);
+        if (word[1] == '-') {
+                const struct option *common = search(common_options, has_name, word + 2, strlen(word + 2));
+
+                return !strcmp(word + 2, engine_option.name) || (common && common->value);
+        }
         for (word++; *word; word++) {
                 if (*word == engine_option.letter)
                         return !word[1];

@@ -386,6 +386,42 @@ void json_end(FILE *out)
         json_comma = false;
 }
 
+bool json_interrupt(void)
+{
+        bool outer = json_comma;
+
+        json_comma = false;
+        return outer;
+}
+
+void json_resume(bool outer)
+{
+        json_comma = outer;
+}
+
+void json_holders(FILE *out, const struct holders *holders)
+{
+        int64_t left_ms = (holders->lease_ends - now_ns()) / 1000000;
+
+        if (!holders->known)
+                return;
+        if (holders->count) {
+                json_open(out, "holder", '{');
+                json_text(out, "owner", holders->owner);
+                if (holders->token)
+                        json_token(out, "token", holders->token);
+                json_number(out, "remaining_ms", left_ms > 0 ? left_ms : 0);
+                json_seconds(out, "since", holders->since_ms);
+                json_close(out, '}');
+        }
+        json_number(out, "holders", holders->count);
+        json_number(out, "waiters", holders->waiters);
+        if (holders->queued)
+                json_number(out, "ahead", holders->ahead);
+        if (!holders->count && holders->delay_ms > 0)
+                json_number(out, "delay_ms", holders->delay_ms);
+}
+
 void json_entry(FILE *out, const struct pawl_entry *entry)
 {
         json_open(out, NULL, '{');

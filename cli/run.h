@@ -29,6 +29,10 @@ void signals_stop(int stop_signal, bool whole_job);
 void signals_end_job(int signal);
 /* Does the signal end a program that does not care for it? */
 bool signal_ends(int signal);
+/* "SIGTERM"; "signal 34" for one without a name. Valid until the next call. */
+const char *signal_name(int signal);
+/* Of "TERM", "SIGTERM" or "15"; 0: there is none. */
+int signal_number(const char *text);
 
 /* ---- claim.c: waiting for the lock ----------------------------------------------------------------------------- */
 
@@ -43,6 +47,9 @@ struct claim_request {
         uint32_t conflict_status;
         uint32_t flags; /* enum pawl_lock_flag */
         const char *note;
+        const char *shown;   /* the name as people know it; NULL: the lock's */
+        const char *purpose; /* "waiting for", as people are told; NULL: they are not told that it waits */
+        bool silent;         /* nor that it was refused */
 };
 #define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
 /* clang-format off */
@@ -64,6 +71,28 @@ int claim_check(const struct command *, const struct claim_request *);
 /* Waits for name, with an ear for signals. *lock: it is held. NULL: it is not, nothing is left behind, and the exit
  * status is returned. */
 int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
+
+/* ---- waiting.c: what people are told meanwhile ------------------------------------------------------------------- */
+
+struct waiting {
+        pawl_client *client;
+        const char *name;
+        const struct claim_request *request;
+        struct holders holders; /* as they were seen last */
+        int64_t next;           /* when something is to be said, INT64_MAX: no more */
+        int64_t ask_at;         /* when the store is to be asked again */
+        bool drawn;             /* a line stands on the terminal */
+        bool spoken;            /* a line was written */
+};
+
+/* Nothing is said for the first second; nor later with -q, or if the request has no purpose. */
+void waiting_begin(struct waiting *, pawl_client *, const char *name, const struct claim_request *);
+/* For poll(2): ms until waiting_show has something to do, -1: never. */
+int waiting_due_ms(const struct waiting *);
+/* Says what is due. Asks the store, which may turn the client's loop and run its callbacks. */
+void waiting_show(struct waiting *);
+/* Takes the line off the terminal. */
+void waiting_end(struct waiting *);
 
 /* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
 
@@ -170,7 +199,5 @@ int hold_command(struct hold *, struct signals *, pawl_client *, pawl_lock *);
 int hold_release(const struct hold *, pawl_lock *, int status);
 /* After the lock was given back. An interrupt at the terminal that ended COMMAND ends the whole job. */
 void hold_end(struct hold *, int status);
-
-int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
 
 #endif
