@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "run.h"
 
@@ -22,8 +23,7 @@ static void on_granted(pawl_lock *lock, int status, void *arg)
         answer->status = status;
 }
 
-/* The signal that ends the wait, or 0. */
-static int read_signals(struct signals *signals)
+int claim_signal(struct signals *signals)
 {
         int signal;
 
@@ -36,18 +36,28 @@ static int read_signals(struct signals *signals)
         return 0;
 }
 
-/* The answer's status, or PAWL_CANCELLED and the signal. */
+bool input_ends(int fd)
+{
+        char ignored[4096];
+        ssize_t length = read(fd, ignored, sizeof(ignored));
+
+        return length == 0 || (length < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+/* The answer's status, or PAWL_CANCELLED and the signal; without one if standard input has ended. */
 static int wait_for_answer(struct signals *signals, pawl_client *client, const struct answer *answer,
                            struct waiting *waiting, int *signal)
 {
-        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN},
+                               {.fd = signals->fd, .events = POLLIN},
+                               {.fd = waiting->request->leave_with_input ? STDIN_FILENO : -1, .events = POLLIN}};
         int code = pawl_dispatch(client);
 
         while (code == PAWL_OK && !answer->told) {
-                if (poll(fds, 2, waiting_due_ms(waiting)) < 0 && errno != EINTR)
+                if (poll(fds, 3, waiting_due_ms(waiting)) < 0 && errno != EINTR)
                         return PAWL_SYSTEM;
-                *signal = read_signals(signals);
-                if (*signal)
+                *signal = claim_signal(signals);
+                if (*signal || (fds[2].revents && input_ends(STDIN_FILENO)))
                         return PAWL_CANCELLED;
                 code = pawl_dispatch(client);
                 if (code == PAWL_OK && !answer->told)
@@ -71,6 +81,7 @@ static int64_t delay_option(const pawl_client *client, const struct claim_reques
 static void print_refused(const char *name, int code, const struct holders *holders, const char *message)
 {
         json_open(stdout, NULL, '{');
+        json_text(stdout, "event", "refused");
         json_text(stdout, "name", name);
         json_flag(stdout, "held", false);
         json_text(stdout, "error", pawl_error_name(code));
@@ -105,6 +116,8 @@ static int exit_status(pawl_client *client, const struct claim_request *request,
 {
         if (code == PAWL_CANCELLED && signal)
                 return EXIT_SIGNAL + signal;
+        if (code == PAWL_CANCELLED && request->leave_with_input)
+                return EXIT_DONE;
         if (code != PAWL_BUSY && code != PAWL_TIMEOUT)
                 return fail(code, why);
         if ((!settings.quiet || settings.json) && !request->silent) /* flock(1) says nothing; here -q does that */

@@ -16,6 +16,7 @@ static const struct option options[] = {
 static void print_json(pawl_lock *lock, const char *word)
 {
         json_open(stdout, NULL, '{');
+        json_text(stdout, "event", "held");
         json_text(stdout, "name", pawl_name(lock));
         json_flag(stdout, "held", true);
         json_token(stdout, "token", pawl_token(lock));

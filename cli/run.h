@@ -47,9 +47,10 @@ struct claim_request {
         uint32_t conflict_status;
         uint32_t flags; /* enum pawl_lock_flag */
         const char *note;
-        const char *shown;   /* the name as people know it; NULL: the lock's */
-        const char *purpose; /* "waiting for", as people are told; NULL: they are not told that it waits */
-        bool silent;         /* nor that it was refused */
+        const char *shown;     /* the name as people know it; NULL: the lock's */
+        const char *purpose;   /* "waiting for", as people are told; NULL: they are not told that it waits */
+        bool silent;           /* nor that it was refused */
+        bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
 };
 #define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
 /* clang-format off */
@@ -71,6 +72,11 @@ int claim_check(const struct command *, const struct claim_request *);
 /* Waits for name, with an ear for signals. *lock: it is held. NULL: it is not, nothing is left behind, and the exit
  * status is returned. */
 int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
+
+/* The next signal that ends the program, or 0; a stop at the terminal is obeyed. */
+int claim_signal(struct signals *);
+/* Reads what there is, and ignores it. True: no more will come. */
+bool input_ends(int fd);
 
 /* ---- waiting.c: what people are told meanwhile ------------------------------------------------------------------- */
 
