@@ -90,6 +90,9 @@ bool options_read(const struct command *, const struct option *options, int argc
                   int *status);
 /* The number of words that the options before the command's name take; argv[0] is the program. */
 int options_leading(int argc, char **argv);
+bool is_option_word(const char *word);
+/* The known word (known(0), known(1), ... until NULL) that one mistake or two make of this; NULL: none is near. */
+const char *near_miss(const char *word, const char *(*known)(size_t index));
 /* COMMAND has at least one word. */
 bool has_command(const struct arguments *);
 /* Says what is wrong with the arguments; EXIT_FAILED. */

@@ -157,12 +157,97 @@ static const struct option *find(const struct command *command, const struct opt
         return found ? found : search(common_options, test, word, length);
 }
 
+/* ---- near misses ------------------------------------------------------------------------------------------------ */
+
+enum { NEAR_MAX = 32 };
+
+static size_t least(size_t a, size_t b)
+{
+        return a < b ? a : b;
+}
+
+/* How many letters must be put in, left out, changed or exchanged with their neighbour to make b of a. */
+static size_t distance(const char *a, const char *b)
+{
+        size_t rows[NEAR_MAX + 1][NEAR_MAX + 1], m = strlen(a), n = strlen(b);
+
+        if (m > NEAR_MAX || n > NEAR_MAX)
+                return NEAR_MAX;
+        for (size_t i = 0; i <= m; i++)
+                for (size_t j = 0; j <= n; j++) {
+                        if (!i || !j) {
+                                rows[i][j] = i + j;
+                                continue;
+                        }
+                        rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1,
+                                           rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
+                }
+        return rows[m][n];
+}
+
+const char *near_miss(const char *word, const char *(*known)(size_t index))
+{
+        size_t nearest = strlen(word) > 4 ? 3 : 2; /* that many mistakes are too many */
+        const char *near = NULL, *name;
+
+        for (size_t i = 0; (name = known(i)) != NULL; i++) {
+                size_t mistakes = distance(word, name);
+
+                if (mistakes < nearest && mistakes < strlen(name)) {
+                        nearest = mistakes;
+                        near = name;
+                }
+        }
+        return near;
+}
+
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct words {
         int count;
         char **word;
 };
+
+/* The long options of a command, for near_miss: its own, then those of all commands. */
+static const struct option *own_options;
+
+static const char *nth_name(const struct option *options, size_t *index)
+{
+        for (; options && (options->letter || options->name); options++)
+                if (options->name && (*index)-- == 0)
+                        return options->name;
+        return NULL;
+}
+
+static const char *option_names(size_t index)
+{
+        const char *name = nth_name(own_options, &index);
+
+        if (!name)
+                name = nth_name(common_options, &index);
+        if (!name && index < 2)
+                name = index ? json_option.name : engine_option.name;
+        return name;
+}
+
+static void unknown_option(const struct command *command, const struct option *options, const char *name, size_t length)
+{
+        char word[NEAR_MAX + 1];
+        const char *near = NULL;
+
+        own_options = options;
+        if (length <= NEAR_MAX) {
+                snprintf(word, sizeof(word), "%.*s", (int)length, name);
+                near = near_miss(word, option_names);
+        }
+        if (near)
+                usage_error(command, "%s has no option --%.*s (did you mean --%s?)", command->name, (int)length, name,
+                            near);
+        else
+                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+}
 
 /* --name, --name=value, --name value */
 static bool read_long(const struct command *command, const struct option *options, struct words *words)
@@ -175,7 +260,7 @@ static bool read_long(const struct command *command, const struct option *option
         words->count--;
         words->word++;
         if (!option) {
-                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+                unknown_option(command, options, name, length);
                 return false;
         }
         if (!option->value && value) {
@@ -227,7 +312,7 @@ static bool read_short(const struct command *command, const struct option *optio
         return true;
 }
 
-static bool is_option(const char *word)
+bool is_option_word(const char *word)
 {
         return word[0] == '-' && word[1];
 }
@@ -253,7 +338,7 @@ static bool read_all(const struct command *command, const struct option *options
         while (words->count && !help_asked) {
                 bool dashes = !strcmp(*words->word, "--");
 
-                if (!dashes && !options_over && is_option(*words->word)) {
+                if (!dashes && !options_over && is_option_word(*words->word)) {
                         if (!read_option(command, options, words))
                                 return false;
                         continue;
@@ -359,7 +444,7 @@ int options_leading(int argc, char **argv)
 {
         int i = 1;
 
-        while (i < argc && is_option(argv[i]))
+        while (i < argc && is_option_word(argv[i]))
                 i += value_follows(argv[i]) ? 2 : 1;
         return i < argc ? i - 1 : argc - 1;
 }
