@@ -75,7 +75,9 @@ static int64_t wait_option(const struct claim_request *request)
 
 static int64_t delay_option(const pawl_client *client, const struct claim_request *request)
 {
-        return pawl_capabilities(client) & PAWL_CAN_DELAY ? request->delay_ms : 0;
+        if (request->delay_ms >= 0)
+                return request->delay_ms;
+        return pawl_capabilities(client) & PAWL_CAN_DELAY ? request->own_delay_ms : 0;
 }
 
 static void print_refused(const char *name, int code, const struct holders *holders, const char *message)

@@ -40,9 +40,9 @@ struct command {
         int (*run)(const struct command *, int argc, char **argv);
 };
 
-extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence, cmd_forget,
-        cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put, cmd_release, cmd_renew,
-        cmd_run, cmd_show, cmd_top, cmd_ttl;
+extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence,
+        cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put,
+        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 
@@ -68,7 +68,8 @@ enum log_format { LOG_TEXT = 0, LOG_JSON = 1 };
 
 /* What every command takes. */
 struct settings {
-        const char *url; /* -e; NULL: not said */
+        const char *url;   /* -e; NULL: not said */
+        const char *owner; /* --owner; NULL: the library's */
         bool json;
         bool quiet;
         uint32_t verbose;

@@ -5,11 +5,9 @@
 #include "run.h"
 
 static struct claim_request request = {CLAIM_REQUEST, .purpose = "waiting for", .flags = PAWL_DETACH};
-static const char *note;
 
 static const struct option options[] = {
         CLAIM_OPTIONS(request),
-        {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &note},
         {0},
 };
 
@@ -58,7 +56,6 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        request.note = note;
         status = claim_check(command, &request);
         if (status != EXIT_DONE)
                 return status;

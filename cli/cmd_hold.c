@@ -12,7 +12,6 @@ static struct claim_request request = {CLAIM_REQUEST, .purpose = "waiting for"};
 
 static const struct option options[] = {
         CLAIM_OPTIONS(request),
-        {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &request.note},
         {0},
 };
 

@@ -13,21 +13,37 @@ enum { dying_ms = 100 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
+/* "term", "ignore", "signal:USR1" */
+static bool read_reaction(const char *text, int *signal)
+{
+        if (!strcmp(text, "term"))
+                *signal = SIGTERM;
+        else if (!strcmp(text, "ignore"))
+                *signal = 0;
+        else
+                return !strncmp(text, "signal:", 7) && (*signal = signal_number(text + 7)) != 0;
+        return true;
+}
+
 bool hold_on_lost(const struct option *option, const char *text)
 {
         int *signal = option->target;
 
-        if (!strcmp(text, "term"))
-                *signal = SIGTERM;
-        else if (!strcmp(text, "kill"))
+        if (!strcmp(text, "kill"))
                 *signal = SIGKILL;
-        else if (!strcmp(text, "ignore"))
-                *signal = 0;
-        else if (strncmp(text, "signal:", 7) || (*signal = signal_number(text + 7)) == 0) {
+        else if (!read_reaction(text, signal)) {
                 say("--on-lost wants term, kill, signal:SIG (such as signal:USR1) or ignore, not '%s'", text);
                 return false;
         }
         return true;
+}
+
+bool hold_on_asked(const struct option *option, const char *text)
+{
+        if (read_reaction(text, option->target))
+                return true;
+        say("--on-asked wants ignore, term or signal:SIG (such as signal:USR1), not '%s'", text);
+        return false;
 }
 
 int hold_check(const struct command *command, const struct hold *hold, struct claim_request *claim)
@@ -35,8 +51,9 @@ int hold_check(const struct command *command, const struct hold *hold, struct cl
         if (claim->ttl_ms && hold->kill_after_ms >= claim->ttl_ms)
                 return usage_error(command, "--kill-after must be shorter than --ttl: COMMAND must be gone when "
                                             "the lease ends");
-        claim->note = hold->argv[0];
-        claim->delay_ms = dying_ms;
+        if (!claim->note)
+                claim->note = hold->argv[0];
+        claim->own_delay_ms = dying_ms;
         return claim_check(command, claim);
 }
 

@@ -24,6 +24,7 @@ struct keeper {
         enum stage stage;
         bool lost;     /* or about to be, and COMMAND was told so */
         bool said;     /* that it is lost */
+        bool asked;    /* by another client, and that was said */
         bool released; /* a signal has ended --hold-at-least */
         bool stop_passed_on;
         int64_t began_at;
@@ -167,6 +168,22 @@ static void look_at_lock(struct keeper *keeper, int64_t now)
                 on_ending(keeper, now, remaining_ms);
 }
 
+/* COMMAND is told once; whether it ends, and when, is its own business. */
+static void look_for_requests(struct keeper *keeper)
+{
+        int signal = keeper->options->asked_signal;
+
+        if (keeper->asked || keeper->said || keeper->stage != RUNNING || keeper->child->ended ||
+            !pawl_asked(keeper->lock))
+                return;
+        keeper->asked = true;
+        announce(&(struct event){.what = "asked", .name = pawl_name(keeper->lock)},
+                 signal ? "another client asks for '%s': the command was sent %s" : "another client asks for '%s'%s",
+                 pawl_name(keeper->lock), signal ? signal_name(signal) : "");
+        if (signal)
+                child_signal(keeper->child, signal);
+}
+
 static void look_at_clock(struct keeper *keeper, int64_t now)
 {
         const struct keep_options *options = keeper->options;
@@ -307,6 +324,7 @@ static void look(struct keeper *keeper)
         int64_t now = now_ns();
 
         look_at_lock(keeper, now);
+        look_for_requests(keeper);
         look_at_clock(keeper, now);
         if (keeper->child->ended)
                 return;

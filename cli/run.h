@@ -36,11 +36,12 @@ int signal_number(const char *text);
 
 /* ---- claim.c: waiting for the lock ----------------------------------------------------------------------------- */
 
-/* How a lock is asked for, by -n -w -s -x -N -E --ttl. */
+/* How a lock is asked for, by the options of CLAIM_OPTIONS. */
 struct claim_request {
-        int64_t wait_ms;  /* -1: for ever */
-        int64_t ttl_ms;   /* 0: the client's */
-        int64_t delay_ms; /* the lock-delay, where the engine has one */
+        int64_t wait_ms;      /* -1: for ever */
+        int64_t ttl_ms;       /* 0: the client's */
+        int64_t delay_ms;     /* the lock-delay; -1: own_delay_ms */
+        int64_t own_delay_ms; /* pawl's own, where the engine has one */
         bool shared;
         bool exclusive;
         uint32_t max_holders;
@@ -52,7 +53,7 @@ struct claim_request {
         bool silent;           /* nor that it was refused */
         bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
 };
-#define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
+#define CLAIM_REQUEST .wait_ms = -1, .delay_ms = -1, .conflict_status = EXIT_CONFLICT
 /* clang-format off */
 #define CLAIM_OPTIONS(request)                                                                                         \
         {'n', "nonblock", NULL, "fail at once if it is held", claim_no_wait, &(request).wait_ms},                      \
@@ -62,7 +63,11 @@ struct claim_request {
         {'N', "max", "N", "shared by at most N holders", option_number, &(request).max_holders},                       \
         {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,                     \
          &(request).conflict_status},                                                                                  \
-        {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms}
+        {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms},                                    \
+        {0, "lock-delay", "DUR", "if this holder fails, nobody gets the lock for DUR", option_duration,                \
+         &(request).delay_ms},                                                                                         \
+        {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &(request).note},                        \
+        {0, "owner", "TEXT", "who we are, for others to read (HOST:PID:PROGRAM)", option_text, &settings.owner}
 /* clang-format on */
 bool claim_no_wait(const struct option *, const char *text);
 bool claim_exit_code(const struct option *, const char *text);
@@ -165,7 +170,8 @@ int child_exit_status(const struct child *);
 /* ---- keep.c: while COMMAND runs -------------------------------------------------------------------------------- */
 
 struct keep_options {
-        int lost_signal; /* --on-lost: what COMMAND gets; 0: nothing */
+        int lost_signal;  /* --on-lost: what COMMAND gets; 0: nothing */
+        int asked_signal; /* --on-asked: the same when another client asks for the lock */
         bool no_renew;
         int64_t kill_after_ms;
         int64_t at_least_ms; /* 0: no */
@@ -192,9 +198,12 @@ struct hold {
 /* clang-format off */
 #define HOLD_OPTIONS(hold)                                                                                             \
         {0, "on-lost", "WHAT", "term (default), kill, signal:SIG or ignore", hold_on_lost, &(hold).keep.lost_signal},  \
+        {0, "on-asked", "WHAT", "by `pawl ask`: ignore (default), term or signal:SIG", hold_on_asked,                  \
+         &(hold).keep.asked_signal},                                                                                   \
         {'k', "kill-after", "DUR", "from the signal to SIGKILL (ttl/5)", option_duration, &(hold).kill_after_ms}
 /* clang-format on */
 bool hold_on_lost(const struct option *, const char *text);
+bool hold_on_asked(const struct option *, const char *text);
 /* EXIT_DONE if the options go together; completes the request. */
 int hold_check(const struct command *, const struct hold *, struct claim_request *);
 /* COMMAND as one string for $SHELL. */

@@ -31,6 +31,12 @@ uint64_t pawl_token(const pawl_lock *lock)
         return 1;
 }
 
+int pawl_asked(pawl_lock *lock)
+{
+        (void)lock;
+        return 0;
+}
+
 int64_t pawl_remaining_ms(pawl_lock *lock)
 {
         int64_t left = (lease_ends_at - now_ns()) / MS;

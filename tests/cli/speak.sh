@@ -97,6 +97,45 @@ like "is killed, and that is said" "$errors" "*the command under 'x' did not end
 status 143 "--max-hold" "$pawl" run --max-hold 100ms x sleep 60
 like "says why the command was ended" "$errors" "pawl: 'x' was held for as long as --max-hold allows: the command was sent SIGTERM, *"
 
+# ---- asked for
+ask_for() {
+        "$pawl" run "$@" -- sh -c 'trap "echo usr1 >\"$0.got\"; exit 5" USR1; echo >"$0"; while :; do sleep 0.05; done' "$scratch/asked" \
+                2>"$scratch/asked.errors" &
+        asked=$!
+        later $asked
+        await_file "$scratch/asked"
+        ok "pawl ask" "$pawl" ask x
+}
+status 1 "pawl ask where nobody holds it" "$pawl" ask x
+is "says so" "$errors" "pawl: nobody holds 'x'"
+ask_for --on-asked signal:USR1 x
+wait_status $asked
+is "a holder that is asked, with --on-asked signal:USR1, ends as COMMAND does" "$code" 5
+ok "which had the signal" test -s "$scratch/asked.got"
+is "and says so" "$(head -n 1 "$scratch/asked.errors")" "pawl: another client asks for 'x': the command was sent SIGUSR1"
+rm "$scratch/asked"
+ask_for --on-asked term x
+wait_status $asked
+is "--on-asked term" "$code" 143
+rm "$scratch/asked"
+ask_for x
+ok "without it, it only says so" await_file "$scratch/asked.errors"
+is "once" "$(cat "$scratch/asked.errors")" "pawl: another client asks for 'x'"
+kill $asked
+wait_status $asked
+status 125 "--on-asked kill is refused" "$pawl" run --on-asked kill x true
+like "with what there is" "$errors" "pawl: --on-asked wants ignore, term or signal:SIG*"
+
+# ---- who we are, and the lock-delay
+"$pawl" run --owner 'batch on web1' --note 'nightly report' x sh -c '"$0" show --json x >"$1"' "$pawl" "$scratch/shown"
+like "--owner" "$(cat "$scratch/shown")" '*"owner":"batch on web1"*'
+like "--note" "$(cat "$scratch/shown")" '*"note":"nightly report"*'
+"$pawl" run --lock-delay 60s x sh -c 'kill -9 $PPID' 2>"$scratch/killed"
+like "--lock-delay keeps the lock of a holder that was killed" "$("$pawl" ls --json)" '*"name":"x","role":"free"*'
+status 1 "-n is refused" "$pawl" run -n x true
+like "with the reason" "$errors" "pawl: 'x' was taken a moment ago: its last holder failed, and its lock-delay ends in *"
+fresh
+
 # ---- the format
 status 125 "another format is refused" "$pawl" run --log-format xml x true
 like "by name" "$errors" "pawl: --log-format wants text or json, not 'xml'"
