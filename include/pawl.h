@@ -92,7 +92,8 @@ PAWL_EXPORT const char *pawl_strerror(int code);
 /* The code's name, "PAWL_BUSY". Never NULL. */
 PAWL_EXPORT const char *pawl_error_name(int code);
 
-/* What exactly went wrong and what to do about it: give one in the options, read it when the call failed. */
+/* What exactly went wrong and what to do about it: give one in the options, read it when the call failed. It is written also
+ * if the options have no size, or the client cannot be used. */
 struct pawl_why {
         int32_t code;
         int32_t sys_errno; /* 0 if no system call was to blame */

@@ -24,11 +24,13 @@ extern "C" {
  * own. */
 typedef struct pawl_reentrant pawl_reentrant;
 
-/* options (copied, but for the note, which must stay) count for every acquire of the lock. */
+/* options (copied, but for the note, which must stay) count for every acquire of the lock; their why is for this call. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_reentrant_new(pawl_client *client, const char *name,
                                                  const struct pawl_lock_options *options, pawl_reentrant **reentrant);
 /* The first takes the lock, the others count. PAWL_LOST: it was lost further out; release as often as you have acquired. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_reentrant_acquire(pawl_reentrant *reentrant);
+/* What went wrong with the last acquire, and what to do; *why is cleared if it succeeded. */
+PAWL_EXPORT int pawl_reentrant_why(const pawl_reentrant *reentrant, struct pawl_why *why);
 /* The last gives it back, and says what pawl_release says. PAWL_MISUSE: it is not held. */
 PAWL_EXPORT int pawl_reentrant_release(pawl_reentrant *reentrant);
 /* The lock, for pawl_token, pawl_check, ...; NULL while it is not held. Borrowed until the last release. */

@@ -34,6 +34,8 @@ PAWL_EXPORT PAWL_MUST_USE int pawl_rw_acquire(pawl_client *client, const char *n
 PAWL_EXPORT PAWL_MUST_USE int pawl_rw_upgrade(pawl_rw *rw, int64_t wait_ms);
 /* From PAWL_WRITE to PAWL_UPGRADABLE or PAWL_READ, or from PAWL_UPGRADABLE to PAWL_READ; nobody writes in between. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_rw_downgrade(pawl_rw *rw, int mode);
+/* What went wrong with the last of these two that failed, and what to do; *why is cleared if the last one succeeded. */
+PAWL_EXPORT int pawl_rw_why(const pawl_rw *rw, struct pawl_why *why);
 /* Both locks, in reverse order. Consumed whatever is returned; NULL is fine. The first code that was not PAWL_OK. */
 PAWL_EXPORT int pawl_rw_release(pawl_rw *rw);
 

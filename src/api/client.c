@@ -151,13 +151,15 @@ int pawl_open(const char *url, const struct pawl_open_options *theirs, pawl_clie
         struct pawl_client *client;
         int code;
 
-        if (!out)
-                return PAWL_INVALID;
         if (theirs && theirs->size == 0)
                 return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_OPEN(...)", "pawl_open_options");
         code = options_read(&options, sizeof(options), theirs);
+        if (code == PAWL_UNSUPPORTED)
+                return why_set(options.why, code, OPTIONS_NEWER, "pawl_open_options");
         if (code != PAWL_OK)
                 return code;
+        if (!out)
+                return why_set(options.why, PAWL_INVALID, "there is no place for the client: it is NULL");
         client = calloc(1, sizeof(*client));
         if (!client)
                 return why_set(options.why, PAWL_NO_MEMORY, "out of memory");

@@ -53,6 +53,36 @@ static int check_times(const struct pawl_lock_options *options)
 
 static const struct pawl_lock_options defaults = {.size = sizeof(defaults)};
 
+static int copy_options(struct pawl_lock_options *room, const struct pawl_lock_options *theirs)
+{
+        int code;
+
+        if (theirs && theirs->size == 0)
+                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_LOCK(...)", "pawl_lock_options");
+        code = options_read(room, sizeof(*room), theirs);
+        return code == PAWL_UNSUPPORTED ? why_set(room->why, code, OPTIONS_NEWER, "pawl_lock_options") : code;
+}
+
+/* Before anything else is looked at: there is nothing to use, or no place for what was asked for. */
+static int refuse_call(const struct pawl_lock_options *theirs, int code, const char *text)
+{
+        struct pawl_lock_options room;
+
+        return copy_options(&room, theirs) == PAWL_OK ? why_set(room.why, code, "%s", text) : code;
+}
+
+static int refuse_client(const struct pawl_lock_options *theirs, int code)
+{
+        return refuse_call(theirs, code,
+                           code == PAWL_FORKED ? "the client belongs to the parent process: open another after fork()"
+                                               : "there is no client: it is NULL");
+}
+
+static int refuse_place(const struct pawl_lock_options *theirs)
+{
+        return refuse_call(theirs, PAWL_INVALID, "there is no place for the lock: it is NULL");
+}
+
 /* Options of our own version are read where they are; others are copied into room. */
 static int read_options(struct pawl_client *client, const struct pawl_lock_options *theirs,
                         struct pawl_lock_options *room, const struct pawl_lock_options **options)
@@ -62,10 +92,8 @@ static int read_options(struct pawl_client *client, const struct pawl_lock_optio
         *options = theirs ? theirs : &defaults;
         if (!theirs)
                 return PAWL_OK;
-        if (theirs->size == 0)
-                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_LOCK(...)", "pawl_lock_options");
         if (theirs->size != sizeof(*theirs)) {
-                code = options_read(room, sizeof(*room), theirs);
+                code = copy_options(room, theirs);
                 *options = room;
         }
         if (code == PAWL_OK)
@@ -142,8 +170,9 @@ static int begin(struct pawl_client *client, const char *name, const struct pawl
         size_t length;
         int code = client_check(client);
 
-        if (code == PAWL_OK)
-                code = read_options(client, theirs, &request->room, &request->options);
+        if (code != PAWL_OK)
+                return refuse_client(theirs, code);
+        code = read_options(client, theirs, &request->room, &request->options);
         if (code == PAWL_OK && (length = name_plain(name)) == 0)
                 code = name_check(name, &length, request->options->why);
         if (code != PAWL_OK)
@@ -206,7 +235,7 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
         int code;
 
         if (!out)
-                return PAWL_INVALID;
+                return refuse_place(theirs);
         code = begin(client, name, theirs, true, &request, &lock);
         if (code != PAWL_OK)
                 return code;
@@ -230,7 +259,7 @@ int pawl_acquire_async(pawl_client *client, const char *name, const struct pawl_
         int code;
 
         if (!out)
-                return PAWL_INVALID;
+                return refuse_place(theirs);
         code = begin(client, name, theirs, false, &request, &lock);
         if (code != PAWL_OK)
                 return code;
@@ -661,11 +690,13 @@ int pawl_lease(pawl_lock *lock, char *word, size_t size)
 static int read_word(struct pawl_client *client, const char *word, const struct pawl_lock_options *theirs,
                      struct pawl_lock_options *options, char *name)
 {
-        int code = options_read(options, sizeof(*options), theirs);
+        int code = copy_options(options, theirs);
         int64_t ttl;
 
         if (code != PAWL_OK)
                 return code;
+        if (client_calls_back(client))
+                return why_set(options->why, PAWL_MISUSE, "a blocking call inside a callback");
         if (!client->engine->ops->leases)
                 return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no leases that outlive their client");
         code = client->engine->ops->leases->read(client->engine, word, name, &ttl, options->why);
@@ -702,11 +733,11 @@ int pawl_adopt(pawl_client *client, const char *word, const struct pawl_lock_opt
         int code = client_check(client);
 
         if (code != PAWL_OK)
-                return code;
+                return refuse_client(theirs, code);
         if (!word || !out)
-                return PAWL_INVALID;
+                return refuse_call(theirs, PAWL_INVALID, "there is no word of a lease, or no place for the lock");
         client_lock(client);
-        code = client_calls_back(client) ? PAWL_MISUSE : read_word(client, word, theirs, &given, name);
+        code = read_word(client, word, theirs, &given, name);
         client_unlock(client);
         if (code == PAWL_OK)
                 code = begin(client, name, &given, true, &request, &lock);

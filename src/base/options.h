@@ -14,4 +14,7 @@ int options_read(void *mine, size_t size, const void *theirs);
  * who forgot the size is told so. With the macro that sets it, and the struct. */
 #define OPTIONS_SIZELESS "the options have no size: make them with %s, or set .size = sizeof(struct %s)"
 
+/* For what options_read calls PAWL_UNSUPPORTED. With the struct and the library's version. */
+#define OPTIONS_NEWER "the options (struct %s) ask for something newer than this library, which is " PAWL_VERSION
+
 #endif

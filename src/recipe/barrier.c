@@ -114,22 +114,33 @@ static int open_locked(const pawl_barrier *barrier, pawl_lock *gate, bool *opene
         return code;
 }
 
-static int take_gate(const pawl_barrier *barrier, int64_t wait_ms, pawl_lock **gate)
+static int take_gate(const pawl_barrier *barrier, int64_t wait_ms, struct pawl_why *why, pawl_lock **gate)
 {
-        return pawl_acquire(barrier->client, barrier->gate, PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = barrier->ttl_ms),
-                            gate);
+        return pawl_acquire(barrier->client, barrier->gate,
+                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = barrier->ttl_ms, .why = why), gate);
 }
 
-static int open_gate(const pawl_barrier *barrier, bool *opened)
+static int explain(const pawl_barrier *barrier, int code, struct pawl_why *why)
+{
+        if (code == PAWL_LOST)
+                return recipe_fail(why, code, "our lease ran out while we waited: the others take us for dead");
+        if (code == PAWL_CORRUPT)
+                return recipe_fail(why, code, "what is kept under this name is not a barrier");
+        return recipe_explain(why, barrier->client, code);
+}
+
+static int open_gate(const pawl_barrier *barrier, struct pawl_why *why, bool *opened)
 {
         pawl_lock *gate;
-        int code = take_gate(barrier, PAWL_NO_WAIT, &gate);
+        int code = take_gate(barrier, PAWL_NO_WAIT, why, &gate);
 
         if (code != PAWL_OK)
                 return code == PAWL_BUSY ? PAWL_OK : code; /* another one is just doing it */
         code = open_locked(barrier, gate, opened);
         (void)pawl_release(gate);
-        return code == PAWL_LOST || code == PAWL_IN_DOUBT ? PAWL_OK : code; /* it will be seen, or tried again */
+        if (code == PAWL_LOST || code == PAWL_IN_DOUBT) /* it will be seen, or tried again */
+                return PAWL_OK;
+        return code == PAWL_OK ? code : explain(barrier, code, why);
 }
 
 /* Are enough there to open it? Only then its lock is worth taking. */
@@ -150,7 +161,7 @@ static int enough(const pawl_barrier *barrier, uint64_t through, bool *yes)
 static int give_up(pawl_barrier *barrier, struct pawl_why *why)
 {
         pawl_lock *gate;
-        int code = take_gate(barrier, GIVE_UP_MS, &gate);
+        int code = take_gate(barrier, GIVE_UP_MS, NULL, &gate);
 
         if (code == PAWL_OK) {
                 code = read_gate(barrier, &barrier->through);
@@ -187,11 +198,10 @@ static int wait_for_gate(pawl_barrier *barrier, int64_t deadline, const struct p
                         return PAWL_OK;
                 if (code == PAWL_OK)
                         code = enough(barrier, barrier->through, &yes);
-                if (code == PAWL_OK && yes)
-                        code = open_gate(barrier, &opened);
                 if (code != PAWL_OK)
-                        return code == PAWL_LOST ? recipe_fail(options->why, code, "our lease ran out while we waited")
-                                                 : recipe_explain(options->why, barrier->client, code);
+                        return explain(barrier, code, options->why);
+                if (yes && (code = open_gate(barrier, options->why, &opened)) != PAWL_OK)
+                        return code;
                 if (!opened && !recipe_pause(&pause))
                         return give_up(barrier, options->why);
         }
@@ -232,8 +242,10 @@ int pawl_barrier_enter(pawl_client *client, const char *name, uint32_t parties,
 {
         struct pawl_barrier_options options;
         pawl_barrier *barrier;
-        int code = out ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_BARRIER");
 
+        if (code == PAWL_OK && !out)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the barrier: it is NULL");
         if (code == PAWL_OK)
                 code = check(client, parties, &options);
         if (code != PAWL_OK)

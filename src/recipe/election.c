@@ -50,7 +50,7 @@ static void on_granted(pawl_lock *lock, int status, void *arg)
 static int check_options(pawl_client *client, const struct pawl_election_options *theirs,
                          struct pawl_election_options *options)
 {
-        int code = recipe_options(options, sizeof(*options), theirs);
+        int code = RECIPE_OPTIONS(options, theirs, "PAWL_ELECTION");
 
         if (code != PAWL_OK)
                 return code;
@@ -95,10 +95,12 @@ int pawl_campaign_async(pawl_client *client, const char *name, const struct pawl
                         pawl_elected_fn *on_elected, void *arg, pawl_election **election)
 {
         struct pawl_election_options options;
-        int code = election && on_elected ? check_options(client, theirs, &options) : PAWL_INVALID;
+        int code = check_options(client, theirs, &options);
 
         if (code != PAWL_OK)
                 return code;
+        if (!election || !on_elected)
+                return recipe_fail(options.why, PAWL_INVALID, "there is no place for the election, or no on_elected");
         if (options.value_size)
                 return recipe_fail(options.why, PAWL_INVALID,
                                    "who is elected behind our back publishes the value himself");
@@ -126,8 +128,10 @@ int pawl_campaign(pawl_client *client, const char *name, const struct pawl_elect
 {
         struct pawl_election_options options;
         pawl_election *election;
-        int code = out ? check_options(client, theirs, &options) : PAWL_INVALID;
+        int code = check_options(client, theirs, &options);
 
+        if (code == PAWL_OK && !out)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the election: it is NULL");
         if (code == PAWL_OK)
                 code = stand(client, name, &options, NULL, NULL, &election);
         if (code != PAWL_OK)
@@ -238,7 +242,7 @@ int pawl_leader(pawl_client *client, const char *name, struct pawl_why *why, str
         int code;
 
         if (!out)
-                return PAWL_INVALID;
+                return recipe_fail(why, PAWL_INVALID, "there is no place for the leader: it is NULL");
         code = pawl_look(client, name, note_leader, &leader);
         if (code == PAWL_OK)
                 code = leader.epoch ? add_value(client, name, &leader) : PAWL_NOT_FOUND;
@@ -299,10 +303,12 @@ int pawl_observe(pawl_client *client, const char *name, const struct pawl_observ
         struct pawl_observe_options options;
         struct observer observer = {.fn = fn, .arg = arg};
         int64_t deadline, next;
-        int code = fn ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_OBSERVE");
 
         if (code != PAWL_OK)
                 return code;
+        if (!fn)
+                return recipe_fail(options.why, PAWL_INVALID, "there is no function to report leaders to");
         if (options.flags || options.every_ms < 0 || options.wait_ms < 0)
                 return recipe_fail(options.why, PAWL_INVALID, "no flags are known, and times are not negative");
         deadline = recipe_deadline(options.wait_ms);

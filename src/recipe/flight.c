@@ -28,7 +28,7 @@ static int prepare(struct flight *flight, pawl_client *client, const char *key,
                    const struct pawl_flight_options *theirs)
 {
         struct pawl_flight_options *options = &flight->options;
-        int code = recipe_options(options, sizeof(*options), theirs);
+        int code = RECIPE_OPTIONS(options, theirs, "PAWL_FLIGHT");
 
         if (code == PAWL_OK && options->flags)
                 return recipe_fail(options->why, PAWL_UNSUPPORTED, "flags are not known to this version");
@@ -92,19 +92,24 @@ static int build(const struct flight *flight, pawl_lock *lock, struct pawl_value
 {
         int64_t keep_ms = flight->options.fresh_ms + flight->options.stale_ms;
         struct pawl_value built = {.token = pawl_token(lock)};
-        char *whole;
+        char *whole = NULL;
         int code = flight->build(lock, &built.data, &built.size, flight->arg);
 
-        if (code == PAWL_OK && (!built.data || !built.size))
-                code = PAWL_INVALID;
-        if (code == PAWL_OK) {
+        if (code != PAWL_OK) {
+                recipe_why(flight->options.why, code,
+                           "the function that builds \"%s\" returned %d (%s): nothing is kept, the next caller builds",
+                           flight->name, code, pawl_strerror(code));
+        } else if (!built.data || !built.size) {
+                code = recipe_fail(flight->options.why, PAWL_INVALID,
+                                   "the function that builds the value gave none: it has at least one byte");
+        } else {
                 whole = realloc(built.data, built.size + 1);
-                code = whole ? PAWL_OK : PAWL_NO_MEMORY;
+                code = whole ? PAWL_OK : recipe_fail(flight->options.why, PAWL_NO_MEMORY, "out of memory");
                 built.data = whole ? whole : built.data;
         }
         if (code != PAWL_OK) {
                 free(built.data);
-                return recipe_fail(flight->options.why, code, pawl_strerror(code));
+                return code;
         }
         whole[built.size] = '\0';
         /* What was built is good whether or not others get it from us. */
@@ -171,9 +176,10 @@ int pawl_flight(pawl_client *client, const char *key, const struct pawl_flight_o
         struct pawl_value value;
         int code;
 
-        if (!fn || !out)
-                return PAWL_INVALID;
         code = prepare(&flight, client, key, theirs);
+        if (code == PAWL_OK && (!fn || !out))
+                code = recipe_fail(flight.options.why, PAWL_INVALID,
+                                   "there is no function that builds the value, or no place for it");
         if (code == PAWL_OK)
                 code = run(&flight, &value);
         if (code == PAWL_OK)

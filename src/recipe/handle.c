@@ -12,7 +12,8 @@ struct pawl_reentrant {
         pawl_client *client;
         pawl_lock *lock;
         uint64_t depth;
-        struct pawl_lock_options options;
+        struct pawl_lock_options options; /* with why, below */
+        struct pawl_why why;              /* of the last acquire */
         char name[PAWL_NAME_MAX + 1];
 };
 
@@ -21,10 +22,12 @@ int pawl_reentrant_new(pawl_client *client, const char *name, const struct pawl_
 {
         struct pawl_lock_options options;
         pawl_reentrant *reentrant;
-        int code = client && out ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LOCK");
 
-        if (code != PAWL_OK)
+        if (code != PAWL_OK || (code = recipe_needs(client, 0, options.why, NULL)) != PAWL_OK)
                 return code;
+        if (!out)
+                return recipe_fail(options.why, PAWL_INVALID, "there is no place for the handle: it is NULL");
         if (!name || !*name || strlen(name) > PAWL_NAME_MAX)
                 return recipe_fail(options.why, PAWL_INVALID, "a name has 1 to 255 bytes");
         reentrant = calloc(1, sizeof(*reentrant));
@@ -33,7 +36,7 @@ int pawl_reentrant_new(pawl_client *client, const char *name, const struct pawl_
         reentrant->client = client;
         reentrant->options = options;
         reentrant->options.size = sizeof(options);
-        reentrant->options.why = NULL; /* the caller's, for this call */
+        reentrant->options.why = &reentrant->why; /* the caller's was for this call */
         memcpy(reentrant->name, name, strlen(name) + 1);
         *out = reentrant;
         return PAWL_OK;
@@ -45,12 +48,23 @@ int pawl_reentrant_acquire(pawl_reentrant *reentrant)
 
         if (!reentrant)
                 return PAWL_INVALID;
-        code = reentrant->depth
-                       ? pawl_check(reentrant->lock)
-                       : pawl_acquire(reentrant->client, reentrant->name, &reentrant->options, &reentrant->lock);
+        reentrant->why = (struct pawl_why){0};
+        if (!reentrant->depth)
+                code = pawl_acquire(reentrant->client, reentrant->name, &reentrant->options, &reentrant->lock);
+        else if ((code = pawl_check(reentrant->lock)) != PAWL_OK)
+                recipe_fail(&reentrant->why, code,
+                            "the lock was lost further out: release it as often as it was acquired");
         if (code == PAWL_OK)
                 reentrant->depth++;
         return code;
+}
+
+int pawl_reentrant_why(const pawl_reentrant *reentrant, struct pawl_why *why)
+{
+        if (!reentrant || !why)
+                return PAWL_INVALID;
+        *why = reentrant->why;
+        return PAWL_OK;
 }
 
 int pawl_reentrant_release(pawl_reentrant *reentrant)
@@ -93,7 +107,7 @@ int pawl_hand_over(pawl_lock *lock, char *word, size_t size)
 int pawl_take_over(pawl_client *client, const char *word, const struct pawl_lock_options *theirs, pawl_lock **lock)
 {
         struct pawl_lock_options options;
-        int code = recipe_options(&options, sizeof(options), theirs);
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LOCK");
 
         if (code != PAWL_OK)
                 return code;
@@ -188,8 +202,10 @@ int pawl_acquire_asking(pawl_client *client, const char *name, const struct pawl
 {
         struct pawl_lock_options options;
         int64_t wait_ms;
-        int code = lock ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LOCK");
 
+        if (code == PAWL_OK && !lock)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the lock: it is NULL");
         if (code == PAWL_OK)
                 code = recipe_needs(client, PAWL_CAN_ASK, options.why, "this engine cannot ask its holders");
         if (code != PAWL_OK)

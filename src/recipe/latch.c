@@ -12,7 +12,7 @@ static const char magic[] = "pawl-latch 1 ";
 static int prepare(pawl_client *client, const char *name, const struct pawl_barrier_options *theirs,
                    struct pawl_barrier_options *options, char room[PAWL_NAME_MAX + 1])
 {
-        int code = recipe_options(options, sizeof(*options), theirs);
+        int code = RECIPE_OPTIONS(options, theirs, "PAWL_BARRIER");
 
         if (code == PAWL_OK && (options->flags || options->wait_ms < 0))
                 return recipe_fail(options->why, PAWL_INVALID, "no flags are known, and a wait is not negative");
@@ -36,6 +36,13 @@ static int read_count(pawl_client *client, const char *name, uint32_t *count)
         *count = (uint32_t)number;
         free(value.data);
         return good ? PAWL_OK : PAWL_CORRUPT;
+}
+
+static int explain(pawl_client *client, const struct pawl_barrier_options *options, int code)
+{
+        if (code == PAWL_CORRUPT)
+                return recipe_fail(options->why, code, "what is kept under this name is not a latch");
+        return recipe_explain(options->why, client, code);
 }
 
 static int count_down(pawl_client *client, pawl_lock *lock, uint32_t total, uint32_t steps, uint32_t *left)
@@ -80,7 +87,7 @@ int pawl_latch_down(pawl_client *client, const char *name, uint32_t total, uint3
         code = count_down(client, lock, total, steps, &left);
         (void)pawl_release(lock);
         if (code != PAWL_OK)
-                return recipe_explain(options.why, client, code);
+                return explain(client, &options, code);
         if (out)
                 *out = left;
         return PAWL_OK;
@@ -100,7 +107,7 @@ int pawl_latch_wait(pawl_client *client, const char *name, const struct pawl_bar
                 if (code == PAWL_OK && count == 0)
                         return PAWL_OK;
                 if (code != PAWL_OK && code != PAWL_NOT_FOUND)
-                        return recipe_explain(options.why, client, code);
+                        return explain(client, &options, code);
                 code = recipe_pause(&pause) ? PAWL_OK
                                             : recipe_fail(options.why, PAWL_TIMEOUT, "it is not at 0 in time");
         }

@@ -176,7 +176,7 @@ int pawl_limit(pawl_client *client, const char *name, const struct pawl_limit_op
         struct pawl_permit got = {0};
         struct bucket bucket;
         int64_t deadline, wait = 0;
-        int code = recipe_options(&options, sizeof(options), theirs);
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LIMIT");
 
         if (code == PAWL_OK)
                 code = check_options(&options);

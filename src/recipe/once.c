@@ -22,7 +22,7 @@
 
 static int check_options(const struct pawl_once_options *theirs, struct pawl_once_options *options)
 {
-        int code = recipe_options(options, sizeof(*options), theirs);
+        int code = RECIPE_OPTIONS(options, theirs, "PAWL_ONCE");
 
         if (code == PAWL_OK && options->flags)
                 return recipe_fail(options->why, PAWL_UNSUPPORTED, "flags are not known to this version");
@@ -38,6 +38,9 @@ int pawl_once_name(const char *key, char *name)
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static const char no_place[] = "there is no place for the result: it is NULL";
+static const char nothing_kept[] = "no result is kept under this key";
 
 static int look(pawl_client *client, const char *name, struct pawl_why *why, struct pawl_result *result)
 {
@@ -56,9 +59,11 @@ static int look(pawl_client *client, const char *name, struct pawl_why *why, str
 int pawl_once_look(pawl_client *client, const char *key, struct pawl_why *why, struct pawl_result *result)
 {
         char name[PAWL_NAME_MAX + 1];
-        int code = result ? recipe_name("once", key, name, why) : PAWL_INVALID;
+        int code = result ? recipe_name("once", key, name, why) : recipe_fail(why, PAWL_INVALID, no_place);
 
-        return code == PAWL_OK ? look(client, name, why, result) : code;
+        if (code == PAWL_OK)
+                code = look(client, name, why, result);
+        return code == PAWL_NOT_FOUND ? recipe_fail(why, code, nothing_kept) : code;
 }
 
 /* Into room that holds a header and the data. */
@@ -173,9 +178,9 @@ int pawl_once_begin(pawl_client *client, const char *key, const struct pawl_once
         pawl_lock *got;
         int code;
 
-        if (!result || !lock)
-                return PAWL_INVALID;
         code = prepare(client, key, theirs, &options, name);
+        if (code == PAWL_OK && (!result || !lock))
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the result, or for the lock");
         if (code == PAWL_OK)
                 code = begin(client, name, &options, &found, &got);
         if (code != PAWL_OK)
@@ -204,9 +209,28 @@ static bool end_with_nul(struct pawl_result *result)
         return true;
 }
 
+/* What it ended with is its own business; whose code it is must be said. */
+static int give_up(pawl_lock *lock, const struct pawl_once_options *options, int code)
+{
+        recipe_why(options->why, code,
+                   "the function that was run for \"%s\" returned %d (%s): nothing is kept, the next caller runs",
+                   pawl_name(lock), code, pawl_strerror(code));
+        (void)pawl_release(lock);
+        return code;
+}
+
+static int explain_finish(pawl_client *client, const struct pawl_once_options *options, int code)
+{
+        if (code == PAWL_INVALID)
+                return recipe_fail(options->why, code,
+                                   "the function that was run gave a result that cannot be kept: more than 65472 "
+                                   "bytes, a size without data, or flags of more than 16 bits");
+        return recipe_explain(options->why, client, code);
+}
+
 /* *overtaken: it was done, and the lock was lost before the result was kept. */
-static int execute(pawl_lock *lock, const struct pawl_once_options *options, pawl_once_fn *fn, void *arg,
-                   struct pawl_result *result, bool *overtaken)
+static int execute(pawl_client *client, pawl_lock *lock, const struct pawl_once_options *options, pawl_once_fn *fn,
+                   void *arg, struct pawl_result *result, bool *overtaken)
 {
         uint64_t token = pawl_token(lock);
         int code;
@@ -214,16 +238,14 @@ static int execute(pawl_lock *lock, const struct pawl_once_options *options, paw
         *result = (struct pawl_result){0};
         *overtaken = false;
         code = fn(lock, result, arg);
-        if (code != PAWL_OK) {
-                (void)pawl_release(lock);
-                return recipe_fail(options->why, code, pawl_strerror(code));
-        }
+        if (code != PAWL_OK)
+                return give_up(lock, options, code);
         result->token = token;
         code = pawl_once_finish(lock, result, options->keep_ms);
         *overtaken = code == PAWL_LOST;
         if (code == PAWL_OK && !end_with_nul(result))
                 code = PAWL_NO_MEMORY; /* for us: it is kept, and found by who asks again */
-        return code == PAWL_OK ? code : recipe_fail(options->why, code, pawl_strerror(code));
+        return code == PAWL_OK ? code : explain_finish(client, options, code);
 }
 
 int pawl_once(pawl_client *client, const char *key, const struct pawl_once_options *theirs, pawl_once_fn *fn, void *arg,
@@ -236,14 +258,15 @@ int pawl_once(pawl_client *client, const char *key, const struct pawl_once_optio
         pawl_lock *lock;
         int code;
 
-        if (!fn || !out)
-                return PAWL_INVALID;
         code = prepare(client, key, theirs, &options, name);
+        if (code == PAWL_OK && (!fn || !out))
+                code = recipe_fail(options.why, PAWL_INVALID,
+                                   "there is no function to run, or no place for its result");
         while (code == PAWL_OK) {
                 code = begin(client, name, &options, &result, &lock);
                 if (code != PAWL_OK || !lock)
                         break;
-                code = execute(lock, &options, fn, arg, &result, &overtaken);
+                code = execute(client, lock, &options, fn, arg, &result, &overtaken);
                 if (code == PAWL_OK)
                         break;
                 free(result.data);
@@ -270,6 +293,8 @@ int pawl_once_forget(pawl_client *client, const char *key, const struct pawl_onc
         if (code != PAWL_OK)
                 return code;
         code = look(client, name, options.why, &result);
+        if (code == PAWL_NOT_FOUND)
+                recipe_fail(options.why, code, nothing_kept);
         if (code == PAWL_OK || code == PAWL_CORRUPT) {
                 if (code == PAWL_OK)
                         free(result.data);

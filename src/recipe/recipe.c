@@ -11,20 +11,38 @@
 #define PAUSE_LONGEST (250 * RECIPE_MS)
 #define TURN_EVERY (10 * RECIPE_MS)
 
-int recipe_options(void *mine, size_t size, const void *theirs)
+/* Nothing can be read from them but why, which every version has in that place. */
+static int without_size(void *mine, size_t why_at, const void *theirs, const char *macro)
 {
+        struct pawl_why *why;
+
+        memcpy(&why, (const char *)theirs + why_at, sizeof(why));
+        memcpy((char *)mine + why_at, &why, sizeof(why));
+        return recipe_why(why, PAWL_INVALID,
+                          "the options have no size: make them with %s(...), or set .size to that of the struct",
+                          macro);
+}
+
+int recipe_options(void *mine, size_t size, size_t why_at, const void *theirs, const char *macro)
+{
+        struct pawl_why *why;
         uint32_t given = 0;
 
         memset(mine, 0, size);
         if (!theirs)
                 return PAWL_OK;
         memcpy(&given, theirs, sizeof(given));
+        if (given == 0)
+                return without_size(mine, why_at, theirs, macro);
         if (given < sizeof(given) || given > 4096)
                 return PAWL_INVALID;
         memcpy(mine, theirs, given < size ? given : size);
+        memcpy(&why, (const char *)mine + why_at, sizeof(why));
         for (size_t i = size; i < given; i++)
                 if (((const char *)theirs)[i])
-                        return PAWL_UNSUPPORTED;
+                        return recipe_why(why, PAWL_UNSUPPORTED,
+                                          "the options of %s ask for something newer than this library, which is %s",
+                                          macro, pawl_version());
         return PAWL_OK;
 }
 
@@ -46,18 +64,41 @@ int recipe_fail(struct pawl_why *why, int code, const char *text)
         return recipe_why(why, code, "%s", text);
 }
 
+/* What pawl_explain says of a client that may not be used. */
+static int unusable(struct pawl_why *why, int code)
+{
+        return recipe_fail(why, code,
+                           code == PAWL_FORKED ? "the client belongs to the parent process: open another after fork()"
+                                               : "there is no client: it is NULL");
+}
+
 int recipe_explain(struct pawl_why *why, pawl_client *client, int code)
 {
-        if (why && (pawl_explain(client, why) != PAWL_OK || why->code != code))
-                recipe_fail(why, code, pawl_strerror(code));
+        struct pawl_why last;
+        int known = pawl_explain(client, &last);
+
+        if (known != PAWL_OK && known == code)
+                return unusable(why, code);
+        if (known != PAWL_OK || last.code != code)
+                return recipe_fail(why, code, pawl_strerror(code));
+        if (why)
+                *why = last;
         return code;
 }
 
+/* A client that may not be used has no capabilities either. */
 int recipe_needs(pawl_client *client, uint32_t capabilities, struct pawl_why *why, const char *text)
 {
-        if ((pawl_capabilities(client) & capabilities) == capabilities)
+        uint32_t can = pawl_capabilities(client);
+        struct pawl_why last;
+        int code;
+
+        if (can && (can & capabilities) == capabilities)
                 return PAWL_OK;
-        return recipe_fail(why, PAWL_UNSUPPORTED, text);
+        code = pawl_explain(client, &last);
+        if (code != PAWL_OK)
+                return unusable(why, code);
+        return capabilities ? recipe_fail(why, PAWL_UNSUPPORTED, text) : PAWL_OK;
 }
 
 int recipe_name(const char *family, const char *name, char room[PAWL_NAME_MAX + 1], struct pawl_why *why)

@@ -5,18 +5,24 @@
 
 #include <pawl.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define RECIPE_MS INT64_C(1000000)
 #define RECIPE_NEVER INT64_MAX
 
-/* The rule of pawl.h for structs that begin with their size; theirs may be NULL. PAWL_OK, PAWL_INVALID, PAWL_UNSUPPORTED. */
-int recipe_options(void *mine, size_t size, const void *theirs);
+/* The rule of pawl.h for structs that begin with their size; theirs may be NULL. PAWL_OK; else PAWL_INVALID or
+ * PAWL_UNSUPPORTED, and their why says so, also if they have no size. macro: the one that sets it, "PAWL_ONCE". Whatever is
+ * returned, mine->why is theirs, or NULL where it cannot be read. */
+#define RECIPE_OPTIONS(mine, theirs, macro)                                                                            \
+        recipe_options((mine), sizeof(*(mine)), offsetof(__typeof__(*(mine)), why), (theirs), macro)
+int recipe_options(void *mine, size_t size, size_t why_at, const void *theirs, const char *macro);
 /* Writes the sentence and returns code; why may be NULL. A name in it must have been checked by a call that took it. */
 int recipe_fail(struct pawl_why *why, int code, const char *text);
 int recipe_why(struct pawl_why *why, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for a call that looks at the store or writes beside a lock: the client knows why. */
 int recipe_explain(struct pawl_why *why, pawl_client *client, int code);
-/* PAWL_UNSUPPORTED, and the text, if the client's engine lacks one of these. */
+/* PAWL_UNSUPPORTED, and the text, if the client's engine lacks one of these. PAWL_INVALID, PAWL_FORKED: no client, or one of
+ * the parent process. */
 int recipe_needs(pawl_client *client, uint32_t capabilities, struct pawl_why *why, const char *text);
 
 /* "FAMILY/NAME": the lock that a recipe takes for something called NAME. PAWL_INVALID if that is too long. */

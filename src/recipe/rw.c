@@ -20,6 +20,7 @@ struct pawl_rw {
         pawl_lock *lock;  /* NULL: it was lost on the way */
         int mode;
         struct pawl_lock_options options; /* for what is taken later */
+        struct pawl_why why;              /* of the last change of mode that failed */
         char name[PAWL_NAME_MAX + 1];
 };
 
@@ -69,8 +70,10 @@ int pawl_rw_acquire(pawl_client *client, const char *name, int mode, const struc
 {
         struct pawl_lock_options options;
         pawl_rw *rw;
-        int code = out ? recipe_options(&options, sizeof(options), theirs) : PAWL_INVALID;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LOCK");
 
+        if (code == PAWL_OK && !out)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the handle: it is NULL");
         if (code == PAWL_OK)
                 code = check(client, name, mode, &options);
         if (code != PAWL_OK)
@@ -98,14 +101,15 @@ static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
         int code = pawl_rw_check(rw);
 
         if (code != PAWL_OK)
-                return code;
+                return recipe_fail(&rw->why, code, "it is lost: release it");
         (void)pawl_release(rw->lock);
         rw->lock = NULL;
-        code = take(rw, rw->name, mode, wait_ms, NULL, &rw->lock);
+        code = take(rw, rw->name, mode, wait_ms, &rw->why, &rw->lock);
         if (code != PAWL_OK && take(rw, rw->name, PAWL_SHARED, PAWL_FOREVER, NULL, &rw->lock) != PAWL_OK)
-                return PAWL_LOST;
-        if (pawl_check(rw->right) != PAWL_OK) /* lost while we waited: then others may have written */
-                return PAWL_LOST;
+                return recipe_fail(&rw->why, PAWL_LOST, "it could not be shared again and is lost: release it");
+        if (pawl_check(rw->right) != PAWL_OK)
+                return recipe_fail(&rw->why, PAWL_LOST,
+                                   "the right to write was lost while we waited: others may have written; release it");
         return mode == PAWL_SHARED ? PAWL_OK : code; /* the second try is as good as the first */
 }
 
@@ -115,8 +119,10 @@ int pawl_rw_upgrade(pawl_rw *rw, int64_t wait_ms)
 
         if (!rw)
                 return PAWL_INVALID;
+        rw->why = (struct pawl_why){0};
         if (rw->mode != PAWL_UPGRADABLE)
-                return PAWL_MISUSE;
+                return recipe_fail(&rw->why, PAWL_MISUSE,
+                                   "only an upgradable reader can upgrade: acquire it with PAWL_UPGRADABLE");
         code = change(rw, PAWL_EXCLUSIVE, wait_ms);
         if (code == PAWL_OK)
                 rw->mode = PAWL_WRITE;
@@ -129,8 +135,9 @@ int pawl_rw_downgrade(pawl_rw *rw, int mode)
 
         if (!rw)
                 return PAWL_INVALID;
+        rw->why = (struct pawl_why){0};
         if ((mode != PAWL_READ && mode != PAWL_UPGRADABLE) || rw->mode == PAWL_READ || rw->mode == mode)
-                return PAWL_MISUSE;
+                return recipe_fail(&rw->why, PAWL_MISUSE, "that is no lower mode than the one it has");
         if (rw->mode == PAWL_WRITE)
                 code = change(rw, PAWL_SHARED, PAWL_FOREVER);
         if (code != PAWL_OK)
@@ -140,6 +147,8 @@ int pawl_rw_downgrade(pawl_rw *rw, int mode)
                 code = pawl_release(rw->right);
                 rw->right = NULL;
                 rw->mode = PAWL_READ;
+                if (code != PAWL_OK && code != PAWL_IN_DOUBT)
+                        recipe_fail(&rw->why, code, "the right to write had been lost before: others may have written");
         }
         return code == PAWL_IN_DOUBT ? PAWL_OK : code; /* it is finished behind us */
 }
@@ -154,6 +163,14 @@ int pawl_rw_release(pawl_rw *rw)
         right = pawl_release(rw->right);
         free(rw);
         return code != PAWL_OK ? code : right;
+}
+
+int pawl_rw_why(const pawl_rw *rw, struct pawl_why *why)
+{
+        if (!rw || !why)
+                return PAWL_INVALID;
+        *why = rw->why;
+        return PAWL_OK;
 }
 
 int pawl_rw_mode(const pawl_rw *rw)

@@ -62,13 +62,14 @@ int pawl_txn_begin(pawl_client *client, const struct pawl_txn_options *theirs, p
 {
         struct pawl_txn_options options;
         struct pawl_txn *txn;
-        int code = recipe_options(&options, sizeof(options), theirs);
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_TXN");
 
         if (code != PAWL_OK)
-                return recipe_fail(options.why, code, "the options are not those of this version");
-        if (!client || !out)
-                return recipe_fail(options.why, PAWL_INVALID, "a client and a place for the transaction are needed");
-        if ((code = check_times(&options)) != PAWL_OK || (code = check_policy(client, &options)) != PAWL_OK)
+                return code;
+        if (!out)
+                return recipe_fail(options.why, PAWL_INVALID, "there is no place for the transaction: it is NULL");
+        if ((code = recipe_needs(client, 0, options.why, NULL)) != PAWL_OK ||
+            (code = check_times(&options)) != PAWL_OK || (code = check_policy(client, &options)) != PAWL_OK)
                 return code;
         txn = calloc(1, sizeof(*txn));
         if (!txn || pthread_mutex_init(&txn->mutex, NULL) != 0) {
@@ -315,9 +316,11 @@ int pawl_txn_acquire(pawl_txn *txn, const char *name, const struct pawl_lock_opt
 {
         struct pawl_lock_options options;
         struct part *part;
-        int code = check_use(txn);
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_LOCK");
 
-        if (code == PAWL_OK && (code = recipe_options(&options, sizeof(options), theirs)) == PAWL_OK && options.age)
+        if (code == PAWL_OK && (code = check_use(txn)) != PAWL_OK)
+                recipe_fail(options.why, code, txn ? pawl_strerror(code) : "there is no transaction: it is NULL");
+        if (code == PAWL_OK && options.age)
                 code = recipe_fail(options.why, PAWL_INVALID, "the age is the transaction's own");
         if (code != PAWL_OK || (code = check_name(txn, name, options.why)) != PAWL_OK ||
             (code = check_state(txn, options.why)) != PAWL_OK)

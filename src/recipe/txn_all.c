@@ -10,11 +10,13 @@ int pawl_txn_run(pawl_client *client, const struct pawl_txn_options *theirs, paw
 {
         struct pawl_txn_options options;
         pawl_txn *txn;
-        int code, ended;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_TXN");
+        int ended;
 
-        (void)recipe_options(&options, sizeof(options), theirs); /* pawl_txn_begin says what is wrong with them */
-        if (!fn)
-                return recipe_fail(options.why, PAWL_INVALID, "there is no function to run");
+        if (code == PAWL_OK && !fn)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no function to run");
+        if (code != PAWL_OK)
+                return code;
         code = pawl_txn_begin(client, theirs, &txn);
         if (code != PAWL_OK)
                 return code;
@@ -63,10 +65,12 @@ static bool starts_again(int code)
 static int take_all(const struct pawl_txn_options *options, pawl_txn *txn, const char *const *names, size_t n)
 {
         struct pawl_lock_options each;
-        int code = recipe_options(&each, sizeof(each), options->lock);
+        int code = RECIPE_OPTIONS(&each, options->lock, "PAWL_LOCK");
 
         if (code != PAWL_OK)
-                return recipe_fail(options->why, code, "the options of the locks are not those of this version");
+                return recipe_why(options->why, code, "the options of the locks: %s",
+                                  code == PAWL_INVALID ? "they have no size: make them with PAWL_LOCK(...)"
+                                                       : "they ask for something newer than this library");
         each.size = sizeof(each);
         if (!each.why)
                 each.why = options->why;
@@ -109,11 +113,12 @@ int pawl_acquire_all(pawl_client *client, const char *const *names, size_t n, co
         struct pawl_txn_options options;
         const char **chosen;
         pawl_txn *txn;
-        int code;
+        int code = RECIPE_OPTIONS(&options, theirs, "PAWL_TXN");
 
-        (void)recipe_options(&options, sizeof(options), theirs); /* pawl_txn_begin says what is wrong with them */
-        if (!out || (code = check_names(&options, names, n)) != PAWL_OK)
-                return PAWL_INVALID;
+        if (code == PAWL_OK && !out)
+                code = recipe_fail(options.why, PAWL_INVALID, "there is no place for the transaction: it is NULL");
+        if (code != PAWL_OK || (code = check_names(&options, names, n)) != PAWL_OK)
+                return code;
         code = pawl_txn_begin(client, theirs, &txn);
         if (code != PAWL_OK)
                 return code;

@@ -152,14 +152,12 @@ int pawl_update(pawl_guard *guard, const char *resource, pawl_change_fn *fn, voi
         struct update update = {.guard = guard, .resource = resource, .fn = fn, .arg = arg};
         struct pawl_update_options mine;
         uint64_t made;
-        int code = recipe_options(&mine, sizeof(mine), options);
+        int code = RECIPE_OPTIONS(&mine, options, "PAWL_UPDATE");
 
-        if (code == PAWL_OK && mine.flags)
-                code = PAWL_UNSUPPORTED;
-        if (code == PAWL_UNSUPPORTED)
-                return recipe_why(mine.why, code, "the update's options ask for something newer than we are");
         if (code != PAWL_OK)
                 return code;
+        if (mine.flags)
+                return recipe_fail(mine.why, PAWL_UNSUPPORTED, "flags are not known to this version");
         if (!fn)
                 return recipe_why(mine.why, PAWL_INVALID, "there is no function that changes the data: it is NULL");
         update.until = when_now() + (int64_t)(mine.wait_ms ? mine.wait_ms : DEFAULT_WAIT_MS) * MS_NS;
