@@ -168,8 +168,11 @@ bool resolve_passenv(const char *url, char **whole);
 size_t escape_for_terminal(const char *text, char *out, size_t size);
 /* The bytes of the character at text, at least one, and the columns it takes on most terminals: 0, 1 or 2. */
 size_t character_at(const char *text, size_t *columns);
-/* "1.5s", "250ms", "3m20s": short, for people. Borrowed buffer of at least 24 bytes. */
-const char *duration_text(int64_t ms, char *buffer);
+/* pawl_duration_text into a buffer of 24 bytes. */
+static inline const char *duration_text(int64_t ms, char buffer[24])
+{
+        return pawl_duration_text(ms, buffer, 24);
+}
 
 /* A table whose columns are as wide as their widest cell; cells are copied. The last column is not padded. */
 struct table {

@@ -94,19 +94,6 @@ size_t escape_for_terminal(const char *text, char *out, size_t size)
         return columns;
 }
 
-const char *duration_text(int64_t ms, char *buffer)
-{
-        if (ms < 1000)
-                snprintf(buffer, 24, "%dms", (int)(ms < 0 ? 0 : ms));
-        else if (ms < 60 * 1000)
-                snprintf(buffer, 24, "%d.%ds", (int)(ms / 1000), (int)(ms % 1000 / 100));
-        else if (ms < 3600 * 1000)
-                snprintf(buffer, 24, "%dm%02ds", (int)(ms / 60000), (int)(ms % 60000 / 1000));
-        else
-                snprintf(buffer, 24, "%lldh%02dm", (long long)(ms / 3600000), (int)(ms % 3600000 / 60000));
-        return buffer;
-}
-
 const char *role_text(uint32_t role)
 {
         static const char *const texts[] = {"?", "holder", "waiter", "past", "free"};

@@ -31,6 +31,12 @@ uint64_t pawl_token(const pawl_lock *lock)
         return 1;
 }
 
+const char *pawl_duration_text(int64_t ms, char *text, size_t size)
+{
+        snprintf(text, size, "%lldms", (long long)ms);
+        return text;
+}
+
 int pawl_asked(pawl_lock *lock)
 {
         (void)lock;
