@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "run.h"
 
@@ -22,8 +23,7 @@ static void on_granted(pawl_lock *lock, int status, void *arg)
         answer->status = status;
 }
 
-/* The signal that ends the wait, or 0. */
-static int read_signals(struct signals *signals)
+int claim_signal(struct signals *signals)
 {
         int signal;
 
@@ -36,19 +36,32 @@ static int read_signals(struct signals *signals)
         return 0;
 }
 
-/* The answer's status, or PAWL_CANCELLED and the signal. */
-static int wait_for_answer(struct signals *signals, pawl_client *client, const struct answer *answer, int *signal)
+bool input_ends(int fd)
 {
-        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        char ignored[4096];
+        ssize_t length = read(fd, ignored, sizeof(ignored));
+
+        return length == 0 || (length < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+/* The answer's status, or PAWL_CANCELLED and the signal; without one if standard input has ended. */
+static int wait_for_answer(struct signals *signals, pawl_client *client, const struct answer *answer,
+                           struct waiting *waiting, int *signal)
+{
+        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN},
+                               {.fd = signals->fd, .events = POLLIN},
+                               {.fd = waiting->request->leave_with_input ? STDIN_FILENO : -1, .events = POLLIN}};
         int code = pawl_dispatch(client);
 
         while (code == PAWL_OK && !answer->told) {
-                if (poll(fds, 2, -1) < 0 && errno != EINTR)
+                if (poll(fds, 3, waiting_due_ms(waiting)) < 0 && errno != EINTR)
                         return PAWL_SYSTEM;
-                *signal = read_signals(signals);
-                if (*signal)
+                *signal = claim_signal(signals);
+                if (*signal || (fds[2].revents && input_ends(STDIN_FILENO)))
                         return PAWL_CANCELLED;
                 code = pawl_dispatch(client);
+                if (code == PAWL_OK && !answer->told)
+                        waiting_show(waiting);
         }
         return code == PAWL_OK ? answer->status : code;
 }
@@ -62,17 +75,55 @@ static int64_t wait_option(const struct claim_request *request)
 
 static int64_t delay_option(const pawl_client *client, const struct claim_request *request)
 {
-        return pawl_capabilities(client) & PAWL_CAN_DELAY ? request->delay_ms : 0;
+        if (request->delay_ms >= 0)
+                return request->delay_ms;
+        return pawl_capabilities(client) & PAWL_CAN_DELAY ? request->own_delay_ms : 0;
 }
 
-static int exit_status(const struct claim_request *request, const char *name, int code, const struct pawl_why *why,
-                       int signal)
+static void print_refused(const char *name, int code, const struct holders *holders, const char *message)
+{
+        json_open(stdout, NULL, '{');
+        json_text(stdout, "event", "refused");
+        json_text(stdout, "name", name);
+        json_flag(stdout, "held", false);
+        json_text(stdout, "error", pawl_error_name(code));
+        json_text(stdout, "message", message);
+        json_holders(stdout, holders);
+        json_close(stdout, '}');
+        json_end(stdout);
+}
+
+static void say_refused(pawl_client *client, const struct claim_request *request, const char *name, int code)
+{
+        const char *shown = request->shown ? request->shown : name;
+        struct holders holders;
+        char who[256], wait[24], message[512];
+
+        holders_look(client, name, &holders);
+        holders_text(&holders, who, sizeof(who));
+        if (code == PAWL_TIMEOUT)
+                snprintf(message, sizeof(message), "'%s' was not free within %s: %s", shown,
+                         duration_text(request->wait_ms, wait), who);
+        else if (holders.known && !holders.count)
+                snprintf(message, sizeof(message), "'%s' was taken a moment ago: %s", shown, who);
+        else
+                snprintf(message, sizeof(message), "'%s' is %s", shown, who);
+        announce(&(struct event){.what = "refused", .name = shown, .holders = &holders}, "%s", message);
+        if (settings.json)
+                print_refused(shown, code, &holders, message);
+}
+
+static int exit_status(pawl_client *client, const struct claim_request *request, const char *name, int code,
+                       const struct pawl_why *why, int signal)
 {
         if (code == PAWL_CANCELLED && signal)
                 return EXIT_SIGNAL + signal;
+        if (code == PAWL_CANCELLED && request->leave_with_input)
+                return EXIT_DONE;
         if (code != PAWL_BUSY && code != PAWL_TIMEOUT)
                 return fail(code, why);
-        detail("'%s': %s", name, pawl_strerror(code)); /* flock(1) is silent here, and cron mails what is not */
+        if ((!settings.quiet || settings.json) && !request->silent) /* flock(1) says nothing; here -q does that */
+                say_refused(client, request, name, code);
         return (int)request->conflict_status;
 }
 
@@ -82,6 +133,7 @@ static int claim_once(struct signals *signals, pawl_client *client, const char *
                       int *signal)
 {
         struct answer answer = {0};
+        struct waiting waiting;
         int code = pawl_acquire_async(
                 client, name,
                 PAWL_LOCK(.flags = request->flags, .ttl_ms = request->ttl_ms,
@@ -94,7 +146,9 @@ static int claim_once(struct signals *signals, pawl_client *client, const char *
                 *lock = NULL;
                 return code;
         }
-        code = wait_for_answer(signals, client, &answer, signal);
+        waiting_begin(&waiting, client, name, request);
+        code = wait_for_answer(signals, client, &answer, &waiting, signal);
+        waiting_end(&waiting);
         if (code == PAWL_OK)
                 return PAWL_OK;
         if (!*signal)
@@ -147,8 +201,9 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
         if (code == PAWL_BUSY && request->wait_ms == 0 && is_nobodys(client, name, &wait_ms))
                 code = claim_once(signals, client, name, request, wait_ms, lock, &why, &signal);
         if (code != PAWL_OK)
-                return exit_status(request, name, code, &why, signal);
-        detail("'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
+                return exit_status(client, request, name, code, &why, signal);
+        announce_detail(&(struct event){.what = "held", .name = name, .token = pawl_token(*lock)},
+                        "'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
         return EXIT_DONE;
 }
 

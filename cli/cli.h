@@ -40,9 +40,9 @@ struct command {
         int (*run)(const struct command *, int argc, char **argv);
 };
 
-extern const struct command cmd_acquire, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence, cmd_forget,
-        cmd_get, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run,
-        cmd_show, cmd_top, cmd_ttl;
+extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence,
+        cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put,
+        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 
@@ -55,19 +55,25 @@ struct option {
         void *target;
 };
 
-bool option_flag(const struct option *, const char *text);      /* bool */
-bool option_count(const struct option *, const char *text);     /* uint32_t, one more each time */
-bool option_text(const struct option *, const char *text);      /* const char * */
-bool option_duration(const struct option *, const char *text);  /* int64_t, ms */
-bool option_some_time(const struct option *, const char *text); /* the same, and not 0 */
-bool option_number(const struct option *, const char *text);    /* uint32_t > 0 */
+bool option_flag(const struct option *, const char *text);       /* bool */
+bool option_count(const struct option *, const char *text);      /* uint32_t, one more each time */
+bool option_text(const struct option *, const char *text);       /* const char * */
+bool option_duration(const struct option *, const char *text);   /* int64_t, ms */
+bool option_some_time(const struct option *, const char *text);  /* the same, and not 0 */
+bool option_number(const struct option *, const char *text);     /* uint32_t > 0 */
+bool option_log_format(const struct option *, const char *text); /* enum log_format */
+
+/* How messages on stderr are written. */
+enum log_format { LOG_TEXT = 0, LOG_JSON = 1 };
 
 /* What every command takes. */
 struct settings {
-        const char *url; /* -e; NULL: not said */
+        const char *url;   /* -e; NULL: not said */
+        const char *owner; /* --owner; NULL: the library's */
         bool json;
         bool quiet;
         uint32_t verbose;
+        uint32_t log_format; /* enum log_format */
 };
 extern struct settings settings;
 
@@ -85,16 +91,49 @@ bool options_read(const struct command *, const struct option *options, int argc
                   int *status);
 /* The number of words that the options before the command's name take; argv[0] is the program. */
 int options_leading(int argc, char **argv);
+bool is_option_word(const char *word);
+/* The known word (known(0), known(1), ... until NULL) that one mistake or two make of this; NULL: none is near. */
+const char *near_miss(const char *word, const char *(*known)(size_t index));
 /* COMMAND has at least one word. */
 bool has_command(const struct arguments *);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- messages (say.c): one sentence on stderr, escaped, beginning with "pawl: " -------------------------------------- */
+/* ---- messages (say.c): a line on stderr, escaped: "pawl: " and text, or with --log-format json an object ------------- */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* what failed: also with -q */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* not with -q */
 void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
+
+/* Who has a lock, as seen a moment ago (waiting.c). */
+struct holders {
+        bool known;     /* the store has answered */
+        bool queued;    /* we are in the queue */
+        uint32_t count; /* of holders; what follows is about the first of them */
+        uint32_t waiters;
+        uint32_t ahead; /* of us in the queue; of all if we are not queued */
+        uint64_t token;
+        int64_t since_ms;   /* unix time */
+        int64_t lease_ends; /* now_ns() */
+        int64_t delay_ms;   /* nobody holds it: the rest of the lock-delay of a holder that failed */
+        char owner[PAWL_OWNER_MAX + 1];
+        char note[PAWL_NOTE_MAX + 4]; /* in brackets, behind a space; "" if there is none */
+};
+/* Asks the store; blocks as pawl_look does. False: it did not answer, or cannot say. */
+bool holders_look(pawl_client *, const char *name, struct holders *);
+/* "held by web1:4711:pawl (./backup.sh) for 3m12s (lease ends in 8.0s)" */
+void holders_text(const struct holders *, char *text, size_t size);
+
+/* What a message is about, for programs that read --log-format json. */
+struct event {
+        const char *what;              /* "waiting", "refused", "held", "lost" */
+        const char *name;              /* of the lock */
+        const struct holders *holders; /* NULL: it is not about them */
+        uint64_t token;                /* ours; 0: none */
+};
+/* As warn(), and about an event. */
+void announce(const struct event *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void announce_detail(const struct event *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says why, or what the code means, and gives the exit status for the code. */
 int fail(int code, const struct pawl_why *why);
 /* Says that COMMAND cannot be executed: EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
@@ -112,6 +151,10 @@ int client_look(int (*job)(pawl_client *client, const char *argument), const cha
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
 
+/* ---- time (keep.c) ------------------------------------------------------------------------------------------------ */
+
+int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
+
 /* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
 
 /* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
@@ -125,8 +168,11 @@ bool resolve_passenv(const char *url, char **whole);
 size_t escape_for_terminal(const char *text, char *out, size_t size);
 /* The bytes of the character at text, at least one, and the columns it takes on most terminals: 0, 1 or 2. */
 size_t character_at(const char *text, size_t *columns);
-/* "1.5s", "250ms", "3m20s": short, for people. Borrowed buffer of at least 24 bytes. */
-const char *duration_text(int64_t ms, char *buffer);
+/* pawl_duration_text into a buffer of 24 bytes. */
+static inline const char *duration_text(int64_t ms, char buffer[24])
+{
+        return pawl_duration_text(ms, buffer, 24);
+}
 
 /* A table whose columns are as wide as their widest cell; cells are copied. The last column is not padded. */
 struct table {
@@ -155,9 +201,14 @@ void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
 void json_seconds(FILE *, const char *key, int64_t ms);   /* 1.250 */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */
+/* Around an object of its own for another file, in the middle of this one. */
+bool json_interrupt(void);
+void json_resume(bool outer);
 
 /* One holder, waiter or past owner as a JSON object. */
 void json_entry(FILE *, const struct pawl_entry *);
+/* The members that say who has a lock: holder, holders, waiters, ahead; none if the store did not say. */
+void json_holders(FILE *, const struct holders *);
 const char *role_text(uint32_t role);
 /* "exclusive", "shared", "shared 3" */
 const char *mode_text(const struct pawl_entry *, char *buffer, size_t size);

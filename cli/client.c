@@ -68,8 +68,8 @@ static bool says_create(const char *url)
 static int open_url(const char *url, enum pawl_drive drive, pawl_client **client, struct pawl_why *why)
 {
         return pawl_open(url,
-                         PAWL_OPEN(.drive = drive, .log = settings.quiet ? NULL : log_line, .why = why,
-                                   .log_level = log_level()),
+                         PAWL_OPEN(.drive = drive, .owner = settings.owner, .log = settings.quiet ? NULL : log_line,
+                                   .why = why, .log_level = log_level()),
                          client);
 }
 

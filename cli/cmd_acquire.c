@@ -4,19 +4,19 @@
 
 #include "run.h"
 
-static struct claim_request request = {CLAIM_REQUEST, .flags = PAWL_DETACH};
-static const char *note;
+static struct claim_request request = {CLAIM_REQUEST, .purpose = "waiting for", .flags = PAWL_DETACH};
 
 static const struct option options[] = {
         CLAIM_OPTIONS(request),
-        {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &note},
         {0},
 };
 
 static void print_json(pawl_lock *lock, const char *word)
 {
         json_open(stdout, NULL, '{');
+        json_text(stdout, "event", "held");
         json_text(stdout, "name", pawl_name(lock));
+        json_flag(stdout, "held", true);
         json_token(stdout, "token", pawl_token(lock));
         json_text(stdout, "lease", word);
         json_number(stdout, "remaining_ms", pawl_remaining_ms(lock));
@@ -56,7 +56,6 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        request.note = note;
         status = claim_check(command, &request);
         if (status != EXIT_DONE)
                 return status;

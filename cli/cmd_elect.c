@@ -18,7 +18,7 @@ struct request {
         bool who;
         int64_t every_ms;
 };
-static struct request request = {.claim = {CLAIM_REQUEST}, .hold = {HOLD}};
+static struct request request = {.claim = {CLAIM_REQUEST, .purpose = "waiting to lead"}, .hold = {HOLD}};
 
 /* A COMMAND that ends at once must not make elections go round as fast as they can. */
 enum { REST_MS = 1000 };

@@ -22,7 +22,7 @@ struct request {
         bool look;
         bool forget;
 };
-static struct request request = {.claim = {CLAIM_REQUEST}, .hold = {HOLD}};
+static struct request request = {.claim = {CLAIM_REQUEST, .purpose = "waiting for the result of"}, .hold = {HOLD}};
 
 /* What pawl_result.flags mean here. */
 enum { OUTPUT_CUT = 1 };
@@ -237,6 +237,7 @@ static int once(struct signals *signals, pawl_client *client, const char *name)
 
         at_once.wait_ms = 0;
         at_once.conflict_status = TAKEN;
+        at_once.silent = true; /* it waits for the runner then, and says so */
         for (bool waited = false;; waited = true) {
                 code = pawl_once_look(client, request.key, &why, &result);
                 if (code == PAWL_OK)
@@ -268,7 +269,7 @@ static int run(const struct command *command, int argc, char **argv)
                 watchdog_last_word(argv[argc - 1]);
         if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
-        request.key = arguments.word[0];
+        request.key = request.claim.shown = arguments.word[0];
         if ((request.look || request.forget) && has_command(&arguments))
                 return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *arguments.command);
         if (request.look || request.forget)

@@ -9,7 +9,7 @@ struct request {
         struct hold hold;
         const char *shell_command;
 };
-static struct request request = {.claim = {CLAIM_REQUEST}, .hold = {HOLD}};
+static struct request request = {.claim = {CLAIM_REQUEST, .purpose = "waiting for"}, .hold = {HOLD}};
 
 static const struct option options[] = {
         CLAIM_OPTIONS(request.claim),

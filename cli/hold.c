@@ -13,53 +13,37 @@ enum { dying_ms = 100 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* sigabbrev_np() is glibc's. */
-#define NAMED(signal)                                                                                                  \
-        {                                                                                                              \
-                SIG##signal, #signal                                                                                   \
-        }
-static const struct {
-        int number;
-        const char *name;
-} signal_names[] = {
-        NAMED(HUP),  NAMED(INT),   NAMED(QUIT), NAMED(ILL),  NAMED(TRAP), NAMED(ABRT),   NAMED(BUS),  NAMED(FPE),
-        NAMED(KILL), NAMED(USR1),  NAMED(SEGV), NAMED(USR2), NAMED(PIPE), NAMED(ALRM),   NAMED(TERM), NAMED(CHLD),
-        NAMED(CONT), NAMED(STOP),  NAMED(TSTP), NAMED(TTIN), NAMED(TTOU), NAMED(URG),    NAMED(XCPU), NAMED(XFSZ),
-        NAMED(PROF), NAMED(WINCH), NAMED(POLL), NAMED(PWR),  NAMED(SYS),  NAMED(VTALRM),
-};
-#undef NAMED
-
-/* "USR1", "SIGUSR1", "10" */
-static int signal_number(const char *text)
+/* "term", "ignore", "signal:USR1" */
+static bool read_reaction(const char *text, int *signal)
 {
-        char *end;
-        long number = strtol(text, &end, 10);
-
-        if (*text && !*end)
-                return number > 0 && number < NSIG ? (int)number : 0;
-        if (!strncmp(text, "SIG", 3))
-                text += 3;
-        for (size_t i = 0; i < sizeof(signal_names) / sizeof(*signal_names); i++)
-                if (!strcmp(signal_names[i].name, text))
-                        return signal_names[i].number;
-        return 0;
+        if (!strcmp(text, "term"))
+                *signal = SIGTERM;
+        else if (!strcmp(text, "ignore"))
+                *signal = 0;
+        else
+                return !strncmp(text, "signal:", 7) && (*signal = signal_number(text + 7)) != 0;
+        return true;
 }
 
 bool hold_on_lost(const struct option *option, const char *text)
 {
         int *signal = option->target;
 
-        if (!strcmp(text, "term"))
-                *signal = SIGTERM;
-        else if (!strcmp(text, "kill"))
+        if (!strcmp(text, "kill"))
                 *signal = SIGKILL;
-        else if (!strcmp(text, "ignore"))
-                *signal = 0;
-        else if (strncmp(text, "signal:", 7) || (*signal = signal_number(text + 7)) == 0) {
+        else if (!read_reaction(text, signal)) {
                 say("--on-lost wants term, kill, signal:SIG (such as signal:USR1) or ignore, not '%s'", text);
                 return false;
         }
         return true;
+}
+
+bool hold_on_asked(const struct option *option, const char *text)
+{
+        if (read_reaction(text, option->target))
+                return true;
+        say("--on-asked wants ignore, term or signal:SIG (such as signal:USR1), not '%s'", text);
+        return false;
 }
 
 int hold_check(const struct command *command, const struct hold *hold, struct claim_request *claim)
@@ -67,8 +51,9 @@ int hold_check(const struct command *command, const struct hold *hold, struct cl
         if (claim->ttl_ms && hold->kill_after_ms >= claim->ttl_ms)
                 return usage_error(command, "--kill-after must be shorter than --ttl: COMMAND must be gone when "
                                             "the lease ends");
-        claim->note = hold->argv[0];
-        claim->delay_ms = dying_ms;
+        if (!claim->note)
+                claim->note = hold->argv[0];
+        claim->own_delay_ms = dying_ms;
         return claim_check(command, claim);
 }
 

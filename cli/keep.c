@@ -24,6 +24,7 @@ struct keeper {
         enum stage stage;
         bool lost;     /* or about to be, and COMMAND was told so */
         bool said;     /* that it is lost */
+        bool asked;    /* by another client, and that was said */
         bool released; /* a signal has ended --hold-at-least */
         bool stop_passed_on;
         int64_t began_at;
@@ -53,9 +54,14 @@ static void kill_command(struct keeper *keeper, int64_t now)
 }
 
 /* One that is stopped could not obey any other signal, and must not be continued without its lock. */
+static bool is_killed_at_once(const struct keeper *keeper, int signal)
+{
+        return signal == SIGKILL || keeper->child->stopped_by;
+}
+
 static void tell_command(struct keeper *keeper, int signal, int64_t now, int64_t kill_at)
 {
-        if (signal == SIGKILL || keeper->child->stopped_by) {
+        if (is_killed_at_once(keeper, signal)) {
                 kill_command(keeper, now);
                 return;
         }
@@ -65,28 +71,78 @@ static void tell_command(struct keeper *keeper, int signal, int64_t now, int64_t
         child_signal(keeper->child, signal);
 }
 
+/* What becomes of COMMAND when the lock is lost. */
+static void what_is_done(const struct keeper *keeper, char *text, size_t size)
+{
+        const struct keep_options *options = keeper->options;
+        char after[24];
+
+        if (keeper->child->ended)
+                snprintf(text, size, "the command has ended already");
+        else if (keeper->stage != RUNNING)
+                snprintf(text, size, "the command is being ended already");
+        else if (!options->lost_signal)
+                snprintf(text, size, "the command runs on without it (--on-lost ignore)");
+        else if (is_killed_at_once(keeper, options->lost_signal))
+                snprintf(text, size, "the command was killed");
+        else
+                snprintf(text, size, "the command was sent %s, and is killed in %s if it has not ended",
+                         signal_name(options->lost_signal), duration_text(options->kill_after_ms, after));
+}
+
 static void on_lost(struct keeper *keeper, int64_t now)
 {
         const struct keep_options *options = keeper->options;
 
+        char done[128];
+
         keeper->lost = keeper->said = true;
-        warn("the lock '%s' was lost: %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)));
+        what_is_done(keeper, done, sizeof(done));
+        announce(&(struct event){.what = "lost", .name = pawl_name(keeper->lock), .token = pawl_token(keeper->lock)},
+                 "the lock '%s' was lost: %s; %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)),
+                 done);
         if (keeper->stage == RUNNING && !keeper->child->ended && options->lost_signal)
                 tell_command(keeper, options->lost_signal, now, now + options->kill_after_ms * MS);
 }
 
+static void end_command(struct keeper *keeper, int signal, int64_t now, int64_t ms, const char *because)
+{
+        char after[24];
+
+        if (is_killed_at_once(keeper, signal))
+                announce(&(struct event){.what = "ending", .name = pawl_name(keeper->lock)},
+                         "%s: the command was killed", because);
+        else
+                announce(&(struct event){.what = "ending", .name = pawl_name(keeper->lock)},
+                         "%s: the command was sent %s, and is killed in %s if it has not ended", because,
+                         signal_name(signal), duration_text(ms, after));
+        tell_command(keeper, signal, now, now + ms * MS);
+}
+
 static void on_ending(struct keeper *keeper, int64_t now, int64_t remaining_ms)
 {
+        char because[PAWL_NAME_MAX + 128], left[24];
+
         keeper->lost = true;
-        warn("the lease of '%s' %s and ends in %lld ms: the command is told to end", pawl_name(keeper->lock),
-             keeper->options->no_renew ? "is not renewed" : "could not be renewed", (long long)remaining_ms);
-        tell_command(keeper, keeper->options->lost_signal, now, now + remaining_ms * MS);
+        snprintf(because, sizeof(because), "the lease of '%s' %s and ends in %s", pawl_name(keeper->lock),
+                 keeper->options->no_renew ? "is not renewed" : "could not be renewed",
+                 duration_text(remaining_ms, left));
+        end_command(keeper, keeper->options->lost_signal, now, remaining_ms, because);
 }
 
 static void on_held_too_long(struct keeper *keeper, int64_t now)
 {
-        warn("'%s' was held for as long as --max-hold allows: the command is told to end", pawl_name(keeper->lock));
-        tell_command(keeper, SIGTERM, now, now + keeper->options->kill_after_ms * MS);
+        char because[PAWL_NAME_MAX + 64];
+
+        snprintf(because, sizeof(because), "'%s' was held for as long as --max-hold allows", pawl_name(keeper->lock));
+        end_command(keeper, SIGTERM, now, keeper->options->kill_after_ms, because);
+}
+
+/* Its time was up. */
+static void kill_late_command(struct keeper *keeper, int64_t now)
+{
+        warn("the command under '%s' did not end in time and was killed", pawl_name(keeper->lock));
+        kill_command(keeper, now);
 }
 
 /* ---- what time it is -------------------------------------------------------------------------------------------- */
@@ -112,6 +168,22 @@ static void look_at_lock(struct keeper *keeper, int64_t now)
                 on_ending(keeper, now, remaining_ms);
 }
 
+/* COMMAND is told once; whether it ends, and when, is its own business. */
+static void look_for_requests(struct keeper *keeper)
+{
+        int signal = keeper->options->asked_signal;
+
+        if (keeper->asked || keeper->said || keeper->stage != RUNNING || keeper->child->ended ||
+            !pawl_asked(keeper->lock))
+                return;
+        keeper->asked = true;
+        announce(&(struct event){.what = "asked", .name = pawl_name(keeper->lock)},
+                 signal ? "another client asks for '%s': the command was sent %s" : "another client asks for '%s'%s",
+                 pawl_name(keeper->lock), signal ? signal_name(signal) : "");
+        if (signal)
+                child_signal(keeper->child, signal);
+}
+
 static void look_at_clock(struct keeper *keeper, int64_t now)
 {
         const struct keep_options *options = keeper->options;
@@ -120,7 +192,7 @@ static void look_at_clock(struct keeper *keeper, int64_t now)
             now >= keeper->began_at + options->at_most_ms * MS)
                 on_held_too_long(keeper, now);
         if (keeper->stage == TOLD && now >= keeper->kill_at)
-                kill_command(keeper, now);
+                kill_late_command(keeper, now);
 }
 
 /* The clock is read first: should we be stopped in between, the deadline comes out too early, not too late. */
@@ -252,6 +324,7 @@ static void look(struct keeper *keeper)
         int64_t now = now_ns();
 
         look_at_lock(keeper, now);
+        look_for_requests(keeper);
         look_at_clock(keeper, now);
         if (keeper->child->ended)
                 return;
@@ -271,7 +344,7 @@ static void while_its_group_runs(struct keeper *keeper)
                 int64_t now = now_ns();
 
                 if (keeper->stage == TOLD && now >= keeper->kill_at)
-                        kill_command(keeper, now);
+                        kill_late_command(keeper, now);
                 else if (keeper->stage == KILLED && now >= keeper->kill_at + killed_wait_ns)
                         break; /* a process that not even SIGKILL ends hangs in the kernel; waiting changes nothing */
                 wait_for_news(keeper, now + group_check_ns);

@@ -7,9 +7,9 @@
 #include "cli.h"
 
 static const struct command *const commands[] = {
-        &cmd_run,  &cmd_elect, &cmd_once,    &cmd_limit,  &cmd_acquire, &cmd_renew, &cmd_release, &cmd_ls,
-        &cmd_show, &cmd_break, &cmd_fence,   &cmd_put,    &cmd_get,     &cmd_marks, &cmd_prune,   &cmd_forget,
-        &cmd_top,  &cmd_ttl,   &cmd_engines, &cmd_doctor, &cmd_init,    &cmd_demo,
+        &cmd_run,   &cmd_elect,  &cmd_once, &cmd_limit, &cmd_hold,    &cmd_acquire, &cmd_renew, &cmd_release,
+        &cmd_ls,    &cmd_show,   &cmd_ask,  &cmd_break, &cmd_fence,   &cmd_put,     &cmd_get,   &cmd_marks,
+        &cmd_prune, &cmd_forget, &cmd_top,  &cmd_ttl,   &cmd_engines, &cmd_doctor,  &cmd_init,  &cmd_demo,
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -20,7 +20,12 @@ static void print_help(FILE *out)
               out);
         for (size_t i = 0; i < COMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-        fputs("\n'pawl COMMAND --help' says more; so do pawl(1) and pawl-run(1).\n", out);
+        fputs("\n'pawl help COMMAND' says more; so do pawl(1) and pawl-run(1). 'pawl version' is the version.\n", out);
+}
+
+static const char *command_name(size_t index)
+{
+        return index < COMMANDS ? commands[index]->name : NULL;
 }
 
 static const struct command *find_command(const char *name)
@@ -29,6 +34,33 @@ static const struct command *find_command(const char *name)
                 if (!strcmp(commands[i]->name, name))
                         return commands[i];
         return NULL;
+}
+
+/* There is no such command. */
+static int unknown_command(const char *name)
+{
+        const char *near = near_miss(name, command_name);
+
+        if (near)
+                say("there is no command '%s'; did you mean '%s'?", name, near);
+        else
+                say("there is no command '%s'; 'pawl --help' lists them", name);
+        return EXIT_FAILED;
+}
+
+/* `pawl help`, `pawl help COMMAND`. */
+static int help(char **words)
+{
+        static char asked[] = "--help";
+        char *argv[] = {asked, NULL};
+        const struct command *command;
+
+        if (!*words || is_option_word(*words)) {
+                print_help(stdout);
+                return EXIT_DONE;
+        }
+        command = find_command(*words);
+        return command ? command->run(command, 1, argv) : unknown_command(*words);
 }
 
 /* A result that could not be written was not given: say so, whatever the command did, unless it has said why it failed. */
@@ -106,10 +138,14 @@ int main(int argc, char **argv)
         }
         if (!command_first(argc, argv))
                 return without_command(argv);
-        command = find_command(argv[1]);
-        if (!command) {
-                say("there is no command '%s'; 'pawl --help' lists them", argv[1]);
-                return EXIT_FAILED;
+        if (!strcmp(argv[1], "help"))
+                return finish(help(argv + 2));
+        if (!strcmp(argv[1], "version")) {
+                printf("pawl %s\n", pawl_version());
+                return finish(EXIT_DONE);
         }
+        command = find_command(argv[1]);
+        if (!command)
+                return unknown_command(argv[1]);
         return finish(command->run(command, argc - 2, argv + 2));
 }

@@ -19,6 +19,8 @@ static const struct option json_option = {0, "json", NULL, "print JSON", option_
 static const struct option common_options[] = {
         {'q', "quiet", NULL, "say only why pawl itself failed", option_flag, &settings.quiet},
         {'v', "verbose", NULL, "say more; twice: everything", option_count, &settings.verbose},
+        {0, "log-format", "FORMAT", "of messages: text, or json with the time", option_log_format,
+         &settings.log_format},
         {'h', "help", NULL, "this text", option_flag, &help_asked},
         {0},
 };
@@ -108,6 +110,18 @@ bool option_number(const struct option *option, const char *text)
         return true;
 }
 
+bool option_log_format(const struct option *option, const char *text)
+{
+        bool json = !strcmp(text, "json");
+
+        if (!json && strcmp(text, "text") != 0) {
+                say("%s wants text or json, not '%s'", option_name(option), text);
+                return false;
+        }
+        *(uint32_t *)option->target = json ? LOG_JSON : LOG_TEXT;
+        return true;
+}
+
 /* ---- finding an option ----------------------------------------------------------------------------------------- */
 
 typedef bool option_test(const struct option *, const char *word, size_t length);
@@ -143,12 +157,97 @@ static const struct option *find(const struct command *command, const struct opt
         return found ? found : search(common_options, test, word, length);
 }
 
+/* ---- near misses ------------------------------------------------------------------------------------------------ */
+
+enum { NEAR_MAX = 32 };
+
+static size_t least(size_t a, size_t b)
+{
+        return a < b ? a : b;
+}
+
+/* How many letters must be put in, left out, changed or exchanged with their neighbour to make b of a. */
+static size_t distance(const char *a, const char *b)
+{
+        size_t rows[NEAR_MAX + 1][NEAR_MAX + 1], m = strlen(a), n = strlen(b);
+
+        if (m > NEAR_MAX || n > NEAR_MAX)
+                return NEAR_MAX;
+        for (size_t i = 0; i <= m; i++)
+                for (size_t j = 0; j <= n; j++) {
+                        if (!i || !j) {
+                                rows[i][j] = i + j;
+                                continue;
+                        }
+                        rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1,
+                                           rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
+                }
+        return rows[m][n];
+}
+
+const char *near_miss(const char *word, const char *(*known)(size_t index))
+{
+        size_t nearest = strlen(word) > 4 ? 3 : 2; /* that many mistakes are too many */
+        const char *near = NULL, *name;
+
+        for (size_t i = 0; (name = known(i)) != NULL; i++) {
+                size_t mistakes = distance(word, name);
+
+                if (mistakes < nearest && mistakes < strlen(name)) {
+                        nearest = mistakes;
+                        near = name;
+                }
+        }
+        return near;
+}
+
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct words {
         int count;
         char **word;
 };
+
+/* The long options of a command, for near_miss: its own, then those of all commands. */
+static const struct option *own_options;
+
+static const char *nth_name(const struct option *options, size_t *index)
+{
+        for (; options && (options->letter || options->name); options++)
+                if (options->name && (*index)-- == 0)
+                        return options->name;
+        return NULL;
+}
+
+static const char *option_names(size_t index)
+{
+        const char *name = nth_name(own_options, &index);
+
+        if (!name)
+                name = nth_name(common_options, &index);
+        if (!name && index < 2)
+                name = index ? json_option.name : engine_option.name;
+        return name;
+}
+
+static void unknown_option(const struct command *command, const struct option *options, const char *name, size_t length)
+{
+        char word[NEAR_MAX + 1];
+        const char *near = NULL;
+
+        own_options = options;
+        if (length <= NEAR_MAX) {
+                snprintf(word, sizeof(word), "%.*s", (int)length, name);
+                near = near_miss(word, option_names);
+        }
+        if (near)
+                usage_error(command, "%s has no option --%.*s (did you mean --%s?)", command->name, (int)length, name,
+                            near);
+        else
+                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+}
 
 /* --name, --name=value, --name value */
 static bool read_long(const struct command *command, const struct option *options, struct words *words)
@@ -161,7 +260,7 @@ static bool read_long(const struct command *command, const struct option *option
         words->count--;
         words->word++;
         if (!option) {
-                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+                unknown_option(command, options, name, length);
                 return false;
         }
         if (!option->value && value) {
@@ -213,7 +312,7 @@ static bool read_short(const struct command *command, const struct option *optio
         return true;
 }
 
-static bool is_option(const char *word)
+bool is_option_word(const char *word)
 {
         return word[0] == '-' && word[1];
 }
@@ -239,7 +338,7 @@ static bool read_all(const struct command *command, const struct option *options
         while (words->count && !help_asked) {
                 bool dashes = !strcmp(*words->word, "--");
 
-                if (!dashes && !options_over && is_option(*words->word)) {
+                if (!dashes && !options_over && is_option_word(*words->word)) {
                         if (!read_option(command, options, words))
                                 return false;
                         continue;
@@ -261,8 +360,11 @@ static bool read_all(const struct command *command, const struct option *options
 /* The value of this option is the next word. The command is not known yet: what is not common takes none. */
 static bool value_follows(const char *word)
 {
-        if (word[1] == '-')
-                return !strcmp(word + 2, engine_option.name);
+        if (word[1] == '-') {
+                const struct option *common = search(common_options, has_name, word + 2, strlen(word + 2));
+
+                return !strcmp(word + 2, engine_option.name) || (common && common->value);
+        }
         for (word++; *word; word++) {
                 if (*word == engine_option.letter)
                         return !word[1];
@@ -342,7 +444,7 @@ int options_leading(int argc, char **argv)
 {
         int i = 1;
 
-        while (i < argc && is_option(argv[i]))
+        while (i < argc && is_option_word(argv[i]))
                 i += value_follows(argv[i]) ? 2 : 1;
         return i < argc ? i - 1 : argc - 1;
 }

@@ -94,19 +94,6 @@ size_t escape_for_terminal(const char *text, char *out, size_t size)
         return columns;
 }
 
-const char *duration_text(int64_t ms, char *buffer)
-{
-        if (ms < 1000)
-                snprintf(buffer, 24, "%dms", (int)(ms < 0 ? 0 : ms));
-        else if (ms < 60 * 1000)
-                snprintf(buffer, 24, "%d.%ds", (int)(ms / 1000), (int)(ms % 1000 / 100));
-        else if (ms < 3600 * 1000)
-                snprintf(buffer, 24, "%dm%02ds", (int)(ms / 60000), (int)(ms % 60000 / 1000));
-        else
-                snprintf(buffer, 24, "%lldh%02dm", (long long)(ms / 3600000), (int)(ms % 3600000 / 60000));
-        return buffer;
-}
-
 const char *role_text(uint32_t role)
 {
         static const char *const texts[] = {"?", "holder", "waiter", "past", "free"};
@@ -384,6 +371,42 @@ void json_end(FILE *out)
 {
         fputc('\n', out);
         json_comma = false;
+}
+
+bool json_interrupt(void)
+{
+        bool outer = json_comma;
+
+        json_comma = false;
+        return outer;
+}
+
+void json_resume(bool outer)
+{
+        json_comma = outer;
+}
+
+void json_holders(FILE *out, const struct holders *holders)
+{
+        int64_t left_ms = (holders->lease_ends - now_ns()) / 1000000;
+
+        if (!holders->known)
+                return;
+        if (holders->count) {
+                json_open(out, "holder", '{');
+                json_text(out, "owner", holders->owner);
+                if (holders->token)
+                        json_token(out, "token", holders->token);
+                json_number(out, "remaining_ms", left_ms > 0 ? left_ms : 0);
+                json_seconds(out, "since", holders->since_ms);
+                json_close(out, '}');
+        }
+        json_number(out, "holders", holders->count);
+        json_number(out, "waiters", holders->waiters);
+        if (holders->queued)
+                json_number(out, "ahead", holders->ahead);
+        if (!holders->count && holders->delay_ms > 0)
+                json_number(out, "delay_ms", holders->delay_ms);
 }
 
 void json_entry(FILE *out, const struct pawl_entry *entry)

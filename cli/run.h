@@ -29,22 +29,31 @@ void signals_stop(int stop_signal, bool whole_job);
 void signals_end_job(int signal);
 /* Does the signal end a program that does not care for it? */
 bool signal_ends(int signal);
+/* "SIGTERM"; "signal 34" for one without a name. Valid until the next call. */
+const char *signal_name(int signal);
+/* Of "TERM", "SIGTERM" or "15"; 0: there is none. */
+int signal_number(const char *text);
 
 /* ---- claim.c: waiting for the lock ----------------------------------------------------------------------------- */
 
-/* How a lock is asked for, by -n -w -s -x -N -E --ttl. */
+/* How a lock is asked for, by the options of CLAIM_OPTIONS. */
 struct claim_request {
-        int64_t wait_ms;  /* -1: for ever */
-        int64_t ttl_ms;   /* 0: the client's */
-        int64_t delay_ms; /* the lock-delay, where the engine has one */
+        int64_t wait_ms;      /* -1: for ever */
+        int64_t ttl_ms;       /* 0: the client's */
+        int64_t delay_ms;     /* the lock-delay; -1: own_delay_ms */
+        int64_t own_delay_ms; /* pawl's own, where the engine has one */
         bool shared;
         bool exclusive;
         uint32_t max_holders;
         uint32_t conflict_status;
         uint32_t flags; /* enum pawl_lock_flag */
         const char *note;
+        const char *shown;     /* the name as people know it; NULL: the lock's */
+        const char *purpose;   /* "waiting for", as people are told; NULL: they are not told that it waits */
+        bool silent;           /* nor that it was refused */
+        bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
 };
-#define CLAIM_REQUEST .wait_ms = -1, .conflict_status = EXIT_CONFLICT
+#define CLAIM_REQUEST .wait_ms = -1, .delay_ms = -1, .conflict_status = EXIT_CONFLICT
 /* clang-format off */
 #define CLAIM_OPTIONS(request)                                                                                         \
         {'n', "nonblock", NULL, "fail at once if it is held", claim_no_wait, &(request).wait_ms},                      \
@@ -54,7 +63,11 @@ struct claim_request {
         {'N', "max", "N", "shared by at most N holders", option_number, &(request).max_holders},                       \
         {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,                     \
          &(request).conflict_status},                                                                                  \
-        {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms}
+        {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms},                                    \
+        {0, "lock-delay", "DUR", "if this holder fails, nobody gets the lock for DUR", option_duration,                \
+         &(request).delay_ms},                                                                                         \
+        {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &(request).note},                        \
+        {0, "owner", "TEXT", "who we are, for others to read (HOST:PID:PROGRAM)", option_text, &settings.owner}
 /* clang-format on */
 bool claim_no_wait(const struct option *, const char *text);
 bool claim_exit_code(const struct option *, const char *text);
@@ -64,6 +77,33 @@ int claim_check(const struct command *, const struct claim_request *);
 /* Waits for name, with an ear for signals. *lock: it is held. NULL: it is not, nothing is left behind, and the exit
  * status is returned. */
 int claim_wait(struct signals *, pawl_client *, const char *name, const struct claim_request *, pawl_lock **lock);
+
+/* The next signal that ends the program, or 0; a stop at the terminal is obeyed. */
+int claim_signal(struct signals *);
+/* Reads what there is, and ignores it. True: no more will come. */
+bool input_ends(int fd);
+
+/* ---- waiting.c: what people are told meanwhile ------------------------------------------------------------------- */
+
+struct waiting {
+        pawl_client *client;
+        const char *name;
+        const struct claim_request *request;
+        struct holders holders; /* as they were seen last */
+        int64_t next;           /* when something is to be said, INT64_MAX: no more */
+        int64_t ask_at;         /* when the store is to be asked again */
+        bool drawn;             /* a line stands on the terminal */
+        bool spoken;            /* a line was written */
+};
+
+/* Nothing is said for the first second; nor later with -q, or if the request has no purpose. */
+void waiting_begin(struct waiting *, pawl_client *, const char *name, const struct claim_request *);
+/* For poll(2): ms until waiting_show has something to do, -1: never. */
+int waiting_due_ms(const struct waiting *);
+/* Says what is due. Asks the store, which may turn the client's loop and run its callbacks. */
+void waiting_show(struct waiting *);
+/* Takes the line off the terminal. */
+void waiting_end(struct waiting *);
 
 /* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
 
@@ -130,7 +170,8 @@ int child_exit_status(const struct child *);
 /* ---- keep.c: while COMMAND runs -------------------------------------------------------------------------------- */
 
 struct keep_options {
-        int lost_signal; /* --on-lost: what COMMAND gets; 0: nothing */
+        int lost_signal;  /* --on-lost: what COMMAND gets; 0: nothing */
+        int asked_signal; /* --on-asked: the same when another client asks for the lock */
         bool no_renew;
         int64_t kill_after_ms;
         int64_t at_least_ms; /* 0: no */
@@ -157,9 +198,12 @@ struct hold {
 /* clang-format off */
 #define HOLD_OPTIONS(hold)                                                                                             \
         {0, "on-lost", "WHAT", "term (default), kill, signal:SIG or ignore", hold_on_lost, &(hold).keep.lost_signal},  \
+        {0, "on-asked", "WHAT", "by `pawl ask`: ignore (default), term or signal:SIG", hold_on_asked,                  \
+         &(hold).keep.asked_signal},                                                                                   \
         {'k', "kill-after", "DUR", "from the signal to SIGKILL (ttl/5)", option_duration, &(hold).kill_after_ms}
 /* clang-format on */
 bool hold_on_lost(const struct option *, const char *text);
+bool hold_on_asked(const struct option *, const char *text);
 /* EXIT_DONE if the options go together; completes the request. */
 int hold_check(const struct command *, const struct hold *, struct claim_request *);
 /* COMMAND as one string for $SHELL. */
@@ -170,7 +214,5 @@ int hold_command(struct hold *, struct signals *, pawl_client *, pawl_lock *);
 int hold_release(const struct hold *, pawl_lock *, int status);
 /* After the lock was given back. An interrupt at the terminal that ended COMMAND ends the whole job. */
 void hold_end(struct hold *, int status);
-
-int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleeps */
 
 #endif

@@ -1,23 +1,21 @@
-/* say.c - sentences on stderr. Each is one write, so that lines of several processes do not mix, and escaped, because
- * names and owners come from others. */
+/* say.c - messages on stderr. Each is one write, so that lines of several processes do not mix, and escaped, because
+ * names and owners come from others. With --log-format json each is an object, with the time. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-enum { SENTENCE_MAX = 1024 };
+enum { MESSAGE_MAX = 1024 };
 
-static void __attribute__((format(printf, 1, 0))) say_list(const char *format, va_list list)
+static void write_text(const char *text)
 {
-        char text[SENTENCE_MAX];
-        char line[sizeof("pawl: ") + 4 * SENTENCE_MAX + 2] = "pawl: ";
-        size_t length;
+        char line[sizeof("pawl: ") + 4 * MESSAGE_MAX + 2] = "pawl: ";
+        size_t length = strlen(line);
 
-        vsnprintf(text, sizeof(text), format, list);
-        length = strlen(line);
         escape_for_terminal(text, line + length, sizeof(line) - length - 1);
         length = strlen(line);
         line[length++] = '\n';
@@ -25,12 +23,75 @@ static void __attribute__((format(printf, 1, 0))) say_list(const char *format, v
                 return; /* nobody listens; the exit status still speaks */
 }
 
+/* "2026-11-19T04:22:07.123Z" */
+static void time_text(char *text, size_t size)
+{
+        struct timespec now;
+        struct tm tm;
+        size_t length;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &tm);
+        length = strftime(text, size, "%Y-%m-%dT%H:%M:%S", &tm);
+        snprintf(text + length, size - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
+static void json_event(FILE *out, const struct event *event)
+{
+        json_text(out, "event", event->what);
+        if (event->name)
+                json_text(out, "name", event->name);
+        if (event->token)
+                json_token(out, "token", event->token);
+        if (event->holders)
+                json_holders(out, event->holders);
+}
+
+static void write_json(const char *level, const struct event *event, const char *text)
+{
+        char *line = NULL, time[40];
+        size_t length = 0;
+        FILE *out = open_memstream(&line, &length);
+        bool outer;
+
+        if (!out) {
+                write_text(text);
+                return;
+        }
+        outer = json_interrupt();
+        time_text(time, sizeof(time));
+        json_open(out, NULL, '{');
+        json_text(out, "time", time);
+        json_text(out, "level", level);
+        if (event)
+                json_event(out, event);
+        json_text(out, "message", text);
+        json_close(out, '}');
+        json_end(out);
+        json_resume(outer);
+        if (fclose(out) != 0 || write(STDERR_FILENO, line, length) < 0)
+                length = 0; /* nobody listens */
+        free(line);
+}
+
+static void __attribute__((format(printf, 3, 0)))
+say_list(const char *level, const struct event *event, const char *format, va_list list)
+{
+        char text[MESSAGE_MAX];
+
+        vsnprintf(text, sizeof(text), format, list);
+        if (settings.log_format == LOG_JSON)
+                write_json(level, event, text);
+        else
+                write_text(text);
+}
+
 void say(const char *format, ...)
 {
         va_list list;
 
         va_start(list, format);
-        say_list(format, list);
+        say_list("error", NULL, format, list);
         va_end(list);
 }
 
@@ -41,7 +102,18 @@ void warn(const char *format, ...)
         if (settings.quiet)
                 return;
         va_start(list, format);
-        say_list(format, list);
+        say_list("warning", NULL, format, list);
+        va_end(list);
+}
+
+void announce(const struct event *event, const char *format, ...)
+{
+        va_list list;
+
+        if (settings.quiet)
+                return;
+        va_start(list, format);
+        say_list("warning", event, format, list);
         va_end(list);
 }
 
@@ -52,7 +124,18 @@ void detail(const char *format, ...)
         if (!settings.verbose)
                 return;
         va_start(list, format);
-        say_list(format, list);
+        say_list("info", NULL, format, list);
+        va_end(list);
+}
+
+void announce_detail(const struct event *event, const char *format, ...)
+{
+        va_list list;
+
+        if (!settings.verbose)
+                return;
+        va_start(list, format);
+        say_list("info", event, format, list);
         va_end(list);
 }
 

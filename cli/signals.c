@@ -1,5 +1,6 @@
 /* signals.c - signals as something to read: blocked first, then taken from one descriptor. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -88,4 +89,51 @@ void signals_end_job(int signal)
 bool signal_ends(int signal)
 {
         return signal != SIGCONT && signal != SIGWINCH && signal != SIGCHLD && signal != SIGTSTP;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* sigabbrev_np() is glibc's. */
+#define NAMED(signal)                                                                                                  \
+        {                                                                                                              \
+                SIG##signal, #signal                                                                                   \
+        }
+static const struct {
+        int number;
+        const char *name;
+} signal_names[] = {
+        NAMED(HUP),  NAMED(INT),   NAMED(QUIT), NAMED(ILL),  NAMED(TRAP), NAMED(ABRT),   NAMED(BUS),  NAMED(FPE),
+        NAMED(KILL), NAMED(USR1),  NAMED(SEGV), NAMED(USR2), NAMED(PIPE), NAMED(ALRM),   NAMED(TERM), NAMED(CHLD),
+        NAMED(CONT), NAMED(STOP),  NAMED(TSTP), NAMED(TTIN), NAMED(TTOU), NAMED(URG),    NAMED(XCPU), NAMED(XFSZ),
+        NAMED(PROF), NAMED(WINCH), NAMED(POLL), NAMED(PWR),  NAMED(SYS),  NAMED(VTALRM),
+};
+#undef NAMED
+
+/* "USR1", "SIGUSR1", "10" */
+int signal_number(const char *text)
+{
+        char *end;
+        long number = strtol(text, &end, 10);
+
+        if (*text && !*end)
+                return number > 0 && number < NSIG ? (int)number : 0;
+        if (!strncmp(text, "SIG", 3))
+                text += 3;
+        for (size_t i = 0; i < sizeof(signal_names) / sizeof(*signal_names); i++)
+                if (!strcmp(signal_names[i].name, text))
+                        return signal_names[i].number;
+        return 0;
+}
+
+const char *signal_name(int signal)
+{
+        static char name[16];
+
+        for (size_t i = 0; i < sizeof(signal_names) / sizeof(*signal_names); i++)
+                if (signal_names[i].number == signal) {
+                        snprintf(name, sizeof(name), "SIG%s", signal_names[i].name);
+                        return name;
+                }
+        snprintf(name, sizeof(name), "signal %d", signal);
+        return name;
 }

@@ -211,8 +211,10 @@ struct pawl_lock_options {
         const char *note;     /* for others to read; at most 63 bytes are kept */
         pawl_lost_fn *on_lost;
         pawl_asked_fn *on_asked;
-        void *arg;            /* for on_lost and on_asked */
-        struct pawl_why *why; /* written by the call itself, not later */
+        void *arg; /* for on_lost and on_asked */
+        /* Written by the call itself, not later. If another client has the lock (PAWL_BUSY, PAWL_TIMEOUT) pawl_acquire asks
+         * the store who: leave it NULL where you try in a loop. */
+        struct pawl_why *why;
 };
 
 /* Options in C: PAWL_LOCK(.wait_ms = 5000), a literal. C++ has none: there a function gives the defaults, size included:
@@ -457,6 +459,8 @@ PAWL_EXPORT int pawl_engine_sql(const char *scheme, const char **locks, const ch
 
 /* "10s", "500ms", "1.5m", "2h", "3" (seconds) as milliseconds. PAWL_INVALID for anything else. */
 PAWL_EXPORT PAWL_MUST_USE int pawl_duration(const char *text, int64_t *ms);
+/* The same for people: "250ms", "8.2s", "3m12s", "2h05m". Returns text; 24 bytes are enough. */
+PAWL_EXPORT const char *pawl_duration_text(int64_t ms, char *text, size_t size);
 /* The ttl for work of a given length: 2 x (work + latency + drift). */
 PAWL_EXPORT int64_t pawl_ttl_for(int64_t work_ms, int64_t latency_ms, int64_t drift_ms);
 /* The version of the library in use, "0.1.0". */

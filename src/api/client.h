@@ -101,5 +101,8 @@ void client_call_back(struct pawl_client *client);
 
 /* inspect.c: ends what is being asked. */
 void client_end_questions(struct pawl_client *client);
+/* Completes the message of a claim that was refused because another client has the lock: who, for how long, until when.
+ * Asks the store, and not for long; if that does not say, why stays as it is. Locked. */
+void client_name_holder(struct pawl_client *client, const char *name, struct pawl_why *why);
 
 #endif

@@ -35,6 +35,11 @@ int pawl_duration(const char *text, int64_t *ms)
         return PAWL_OK;
 }
 
+const char *pawl_duration_text(int64_t ms, char *text, size_t size)
+{
+        return text && size ? duration_text(ms < INT64_MAX / MS ? ms * MS : INT64_MAX, text, size) : "";
+}
+
 int64_t pawl_ttl_for(int64_t work_ms, int64_t latency_ms, int64_t drift_ms)
 {
         return lease_ttl_for(work_ms, latency_ms, drift_ms);

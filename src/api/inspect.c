@@ -1,5 +1,6 @@
 /* inspect.c - looking at a store, interfering with it, and the bytes kept beside locks. The store's lines are copied
  * while the client is locked and shown to the caller's function afterwards, so that it may call what it likes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
  * timeout=) had passed; an examination leaves it the time to do so, because that is a finding. */
 #define PATIENCE (5 * SECOND)
 #define PATIENCE_TO_EXAMINE (20 * SECOND)
+#define PATIENCE_FOR_A_MESSAGE (500 * MS) /* its caller has been answered already */
 
 struct line {
         struct line *next;
@@ -34,6 +36,7 @@ struct question {
         struct pawl_value value; /* of fetch */
         int late_code;
         int code;
+        bool quiet; /* a failure is nobody's business: no complaint */
 };
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
@@ -137,7 +140,7 @@ static void on_answered(struct inquiry *inquiry, int code, const char *why)
                 question->code = code;
         else
                 why = NULL;
-        if (failed(question->code))
+        if (failed(question->code) && !question->quiet)
                 complain(question->client, question->code, why);
         question->sleeper.got = 1;
         if (question->sleeper.waiting)
@@ -210,8 +213,10 @@ static int set_out(struct question *question)
         question->sleeper.got = 0;
         if (!client->engine->ops->inspect->forget)
                 return PAWL_OK;
-        if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + question->patience) != 0)
-                return complain(client, question->code = PAWL_NO_MEMORY, NULL);
+        if (loop_set(&client->loop, &question->late, loop_now(&client->loop) + question->patience) != 0) {
+                question->code = PAWL_NO_MEMORY;
+                return question->quiet ? PAWL_NO_MEMORY : complain(client, PAWL_NO_MEMORY, NULL);
+        }
         list_append(&client->questions, &question->listed);
         return PAWL_OK;
 }
@@ -324,6 +329,66 @@ int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *ar
 int pawl_look(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
 {
         return show(client, name, false, fn, arg);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+
+/* The first holder, and how many there are; a lock-delay if there is none. */
+static const struct pawl_entry *find_holder(const struct question *question, uint32_t *count)
+{
+        const struct pawl_entry *found = NULL;
+
+        *count = 0;
+        for (const struct line *line = question->first; line; line = line->next) {
+                const struct pawl_entry *entry = &line->entry;
+
+                if (entry->role == PAWL_ROLE_HOLDER && (*count)++ == 0)
+                        found = entry;
+                else if (!found && entry->role == PAWL_ROLE_FREE && entry->remaining_ms > 0)
+                        found = entry;
+        }
+        return found;
+}
+
+static void write_refusal(const struct pawl_client *client, const char *name, const struct pawl_entry *holder,
+                          uint32_t count, struct pawl_why *why)
+{
+        char text[384], held[24], left[24], note[PAWL_NOTE_MAX + 4] = "", others[24] = "";
+
+        if (count == 0) {
+                snprintf(text, sizeof(text), "its last holder failed, and its lock-delay ends in %s",
+                         duration_text(holder->remaining_ms * MS, left, sizeof(left)));
+        } else {
+                if (*holder->note)
+                        snprintf(note, sizeof(note), " (%.*s)", PAWL_NOTE_MAX, holder->note);
+                if (count > 1)
+                        snprintf(others, sizeof(others), " and %u more", count - 1);
+                snprintf(text, sizeof(text), "held by %.*s%s%s for %s (lease ends in %s)", PAWL_OWNER_MAX,
+                         *holder->owner ? holder->owner : "a client without a name", note, others,
+                         duration_text(loop_wall(&client->loop) - holder->since_ms * MS, held, sizeof(held)),
+                         duration_text(holder->remaining_ms * MS, left, sizeof(left)));
+        }
+        if (why->code == PAWL_TIMEOUT)
+                why_set(why, PAWL_TIMEOUT, "the lock '%s' was not free in time: %s", name, text);
+        else
+                why_set(why, PAWL_BUSY, "the lock '%s' is taken: %s", name, text);
+}
+
+void client_name_holder(struct pawl_client *client, const char *name, struct pawl_why *why)
+{
+        const struct pawl_entry *holder;
+        struct question question;
+        uint32_t count;
+
+        if (client->closing || !(client->engine->capabilities & PAWL_CAN_INSPECT))
+                return;
+        question_init(&question, client, name);
+        question.patience = PATIENCE_FOR_A_MESSAGE;
+        question.quiet = true;
+        if (ask(client->engine->ops->inspect->show, &question) == PAWL_OK &&
+            (holder = find_holder(&question, &count)) != NULL)
+                write_refusal(client, name, holder, count, why);
+        question_free(&question);
 }
 
 static int interfere(pawl_client *client, const char *name, uint32_t capability, bool break_it)

@@ -246,6 +246,8 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
                 *out = lock;
         } else {
                 core_settle(lock);
+                if ((code == PAWL_BUSY || code == PAWL_TIMEOUT) && request.options->why)
+                        client_name_holder(client, name, request.options->why);
         }
         client_unlock(client);
         return code;

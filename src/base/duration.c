@@ -2,6 +2,7 @@
 #include "duration.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LONGEST (INT64_C(10) * 365 * 86400 * 1000000000)
@@ -51,4 +52,19 @@ bool duration_parse(const char *text, int64_t *ns)
                 return false;
         *ns = value;
         return true;
+}
+
+const char *duration_text(int64_t ns, char *text, size_t size)
+{
+        int64_t ms = ns > 0 ? ns / MS : 0;
+
+        if (ms < 1000)
+                snprintf(text, size, "%dms", (int)ms);
+        else if (ms < 60 * 1000)
+                snprintf(text, size, "%d.%ds", (int)(ms / 1000), (int)(ms % 1000 / 100));
+        else if (ms < 3600 * 1000)
+                snprintf(text, size, "%dm%02ds", (int)(ms / 60000), (int)(ms % 60000 / 1000));
+        else
+                snprintf(text, size, "%lldh%02dm", (long long)(ms / 3600000), (int)(ms % 3600000 / 60000));
+        return text;
 }

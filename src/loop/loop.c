@@ -30,6 +30,15 @@ static int64_t machine_now(void *arg)
 
 /* Moves at every tick of the timer, and when the machine wakes up: the kernel counts what was left of the last tick
  * before it goes to sleep. A fifth of the price of the real time, because the processor's counter is not read. */
+static int64_t machine_wall(void *arg)
+{
+        struct timespec ts;
+
+        (void)arg;
+        clock_gettime(CLOCK_REALTIME, &ts);
+        return ts.tv_sec * SECOND + ts.tv_nsec;
+}
+
 static int64_t machine_tick(void *arg)
 {
         struct timespec now;
@@ -113,7 +122,7 @@ int loop_init(struct loop *loop, const struct loop_source *source)
                 loop->source = *source;
                 return 0;
         }
-        loop->source = (struct loop_source){machine_now, machine_random, loop, machine_tick};
+        loop->source = (struct loop_source){machine_now, machine_random, loop, machine_tick, machine_wall};
         error = fill(loop->chance, sizeof(loop->chance));
         loop->chance_left = sizeof(loop->chance);
         if (error == 0)

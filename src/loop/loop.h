@@ -22,6 +22,7 @@ struct loop_source {
         void (*random)(void *arg, void *bytes, size_t size);
         void *arg;
         int64_t (*tick)(void *arg); /* see loop_tick; NULL: there is none */
+        int64_t (*wall)(void *arg); /* see loop_wall; NULL: as now */
 };
 
 struct timer {
@@ -96,6 +97,12 @@ static inline int64_t loop_now(const struct loop *loop)
 static inline int64_t loop_tick(const struct loop *loop)
 {
         return loop->source.tick ? loop->source.tick(loop->source.arg) : loop_now(loop);
+}
+
+/* ns since 1970 by the wall clock, which may be wrong, and jump: only to show times to people. */
+static inline int64_t loop_wall(const struct loop *loop)
+{
+        return loop->source.wall ? loop->source.wall(loop->source.arg) : loop_now(loop);
 }
 
 static inline void loop_random(const struct loop *loop, void *bytes, size_t size)

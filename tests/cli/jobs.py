@@ -327,6 +327,25 @@ def waiting(shell, place):
     equal("which gets it when it goes on", shell.do("wait"), 0)
 
 
+def spoken(shell, place):
+    """At a terminal one line says what it waits for; it is updated in place and gone in the end."""
+    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place])
+    await_text(place + "/pid")
+    shell.do("start", [PAWL, "run", "x", "true"], True, None)
+    end = time.monotonic() + PATIENCE
+    while shell.output.count(b"waiting for 'x'") < 3 and time.monotonic() < end:
+        shell.do("owner")
+        time.sleep(0.05)
+    check("the wait is shown", b"\rpawl: waiting for 'x': held by " in shell.output, shell.output)
+    check("and updated", shell.output.count(b"waiting for 'x'") >= 3, shell.output)
+    check("in place", b"\n" not in shell.output, shell.output)
+    os.kill(held, signal.SIGTERM)
+    os.waitpid(held, 0)
+    equal("it gets the lock", shell.do("wait"), 0)
+    shell.do("owner")
+    check("and takes the line away", shell.output.endswith(b"\r\x1b[K"), shell.output)
+
+
 def top(shell, place):
     os.system("%s acquire looked/at >/dev/null" % PAWL)
     shell.do("start", [PAWL, "top", "--interval", "50ms"], True, None)
@@ -405,6 +424,6 @@ def top_scrolls(shell, place):
     equal("q ends it there, too", shell.do("wait"), 0)
 
 
-for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, top, top_scrolls):
+for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, spoken, top, top_scrolls):
     in_terminal(test)
 finish()

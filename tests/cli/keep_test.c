@@ -26,6 +26,24 @@ static bool is_mended(void)
         return mended_at && now_ns() >= mended_at;
 }
 
+uint64_t pawl_token(const pawl_lock *lock)
+{
+        (void)lock;
+        return 1;
+}
+
+const char *pawl_duration_text(int64_t ms, char *text, size_t size)
+{
+        snprintf(text, size, "%lldms", (long long)ms);
+        return text;
+}
+
+int pawl_asked(pawl_lock *lock)
+{
+        (void)lock;
+        return 0;
+}
+
 int64_t pawl_remaining_ms(pawl_lock *lock)
 {
         int64_t left = (lease_ends_at - now_ns()) / MS;
@@ -90,12 +108,6 @@ int pawl_release(pawl_lock *lock)
 {
         (void)lock;
         return PAWL_OK;
-}
-
-uint64_t pawl_token(const pawl_lock *lock)
-{
-        (void)lock;
-        return 1;
 }
 
 const char *pawl_owner(const pawl_client *client)

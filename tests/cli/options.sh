@@ -68,4 +68,23 @@ done
 like "init is for ZooKeeper and etcd too" "$("$pawl" init --help)" "*zk://*etcd://*restored*"
 unlike "and not for redlock alone" "$("$pawl" init --help)" "*Only redlock*"
 like "ttl is about work that is not renewed" "$("$pawl" ttl --help)" "*without renewal*"
+
+# ---- help, version, near misses
+is "pawl help is pawl --help" "$("$pawl" help)" "$("$pawl" --help)"
+for command in $("$pawl" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+        is "pawl help $command is pawl $command --help" "$("$pawl" help "$command")" "$("$pawl" "$command" --help)"
+done
+is "pawl version is pawl --version" "$("$pawl" version)" "$("$pawl" --version)"
+status 125 "a command that is nearly one" "$pawl" aquire x
+is "is asked about" "$errors" "pawl: there is no command 'aquire'; did you mean 'acquire'?"
+status 125 "help knows near misses" "$pawl" help rnu
+is "too" "$errors" "pawl: there is no command 'rnu'; did you mean 'run'?"
+status 125 "one that is far from all" "$pawl" unlock x
+is "is not" "$errors" "pawl: there is no command 'unlock'; 'pawl --help' lists them"
+status 125 "an option that is nearly one" "$pawl" run --nonblok x true
+is "is asked about" "$errors" "pawl: run has no option --nonblok (did you mean --nonblock?); see 'pawl run --help'"
+status 125 "with a value" "$pawl" run --wiat=5s x true
+like "too" "$errors" "*did you mean --wait?*"
+status 125 "also one that all commands have" "$pawl" ls --quit
+like "is near" "$errors" "*did you mean --quiet?*"
 done_testing

@@ -75,11 +75,13 @@ holder=$!
 later $holder
 await_file "$place/held"
 status 1 "-n fails at once" "$pawl" run -n x true
+like "and says who holds it" "$errors" "pawl: 'x' is held by *:*:pawl (sh) for *s (lease ends in *s)"
+ok "in one line" one_sentence
+status 1 "-q is for cron, which mails what is written" "$pawl" run -q -n x true
 is "and says nothing" "$errors" ""
 status 1 "-w 0 is -n" "$pawl" run -w 0 x true
 status 1 "-w gives up" "$pawl" run -w 100ms x true
-status 1 "-v says why" "$pawl" run -v -n x true
-like "in a sentence" "$errors" "pawl: 'x': *held*"
+like "and says that it waited" "$errors" "pawl: 'x' was not free within 100ms: held by *"
 status 9 "-E chooses the status for -n" "$pawl" run -n -E 9 x true
 status 9 "-E chooses the status for -w" "$pawl" run -w 0.1 -E 9 x true
 status 0 "-E 0 is 0, and COMMAND does not run" "$pawl" run -n -E 0 x touch "$place/ran"

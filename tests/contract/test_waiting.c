@@ -42,6 +42,32 @@ TEST(a_wait_that_timed_out_leaves_nothing_behind_and_was_not_shorter_than_asked)
         CHECK(SOON(is_free(two, "a")));
 }
 
+/* Is refused with that code and a message that begins so. It is a general one if the store does not say who has it. */
+static bool is_refused_with(pawl_client *client, int64_t wait_ms, int code, const char *message)
+{
+        struct pawl_why why = {0};
+        pawl_lock *none;
+
+        return pawl_acquire(client, "a", PAWL_LOCK(.wait_ms = wait_ms, .why = &why), &none) == code &&
+               why.code == code && strncmp(why.text, message, strlen(message)) == 0 &&
+               strstr(why.text, "(lease ends in ");
+}
+
+TEST(a_refusal_names_the_holder_and_its_lease)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join_with(place, (struct pawl_open_options){.owner = "the holder"}), *two = join(place);
+        pawl_lock *lock;
+
+        NEEDS(one, PAWL_CAN_INSPECT);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.ttl_ms = 60000, .note = "a note"), &lock));
+        CHECK(SOON(is_refused_with(two, PAWL_NO_WAIT, PAWL_BUSY,
+                                   "the lock 'a' is taken: held by the holder (a note) for ")));
+        CHECK(SOON(is_refused_with(two, 500, PAWL_TIMEOUT,
+                                   "the lock 'a' was not free in time: held by the holder (a note) for ")));
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+}
+
 TEST(an_asynchronous_wait_times_out_too)
 {
         const char *place = fresh_place();

@@ -72,7 +72,7 @@ void client_start(struct world *world, int index)
 {
         static const struct url nowhere = {.shown = "model:"};
         struct sim_client *client = &world->clients[index];
-        struct loop_source source = {source_now, source_random, client, NULL};
+        struct loop_source source = {.now = source_now, .random = source_random, .arg = client};
         struct pawl_why why;
 
         client->world = world;

@@ -96,3 +96,21 @@ TEST(every_millisecond_is_read_as_it_is_written)
                 REQUIRE_INT(ns, ms * MS_NS);
         }
 }
+
+TEST(durations_are_short_for_people)
+{
+        static const struct {
+                int64_t ms;
+                const char *text;
+        } known[] = {
+                {0, "0ms"},         {999, "999ms"},     {1000, "1.0s"},         {8299, "8.2s"},
+                {59999, "59.9s"},   {60000, "1m00s"},   {192000, "3m12s"},      {3599999, "59m59s"},
+                {3600000, "1h00m"}, {7500000, "2h05m"}, {360000000, "100h00m"}, {-1, "0ms"},
+        };
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                char text[24];
+
+                CHECK_STR(duration_text(known[i].ms * MS_NS, text, sizeof(text)), known[i].text);
+        }
+}

@@ -28,7 +28,7 @@ static void simulated_random(void *arg, void *bytes, size_t size)
         memset(bytes, 7, size);
 }
 
-static const struct loop_source simulator = {simulated_now, simulated_random, NULL, NULL};
+static const struct loop_source simulator = {.now = simulated_now, .random = simulated_random};
 
 static uint32_t roll(uint32_t below)
 {

@@ -374,7 +374,7 @@ static struct process *process_of(const struct loop *loop)
 
 int __wrap_loop_init(struct loop *loop, const struct loop_source *machine)
 {
-        struct loop_source source = {source_now, source_random, me->process, NULL};
+        struct loop_source source = {.now = source_now, .random = source_random, .arg = me->process};
         int error = __real_loop_init(loop, &source);
 
         (void)machine;

@@ -1,0 +1,231 @@
+/* waiting.c - what people are told while a claim waits and when it is refused: who holds the lock, for how long, until
+ * when its lease lasts, and how many waiters are ahead.
+ *
+ * At a terminal one line is updated in place; without one a line is written once, with -v one whenever something changed.
+ * The store is asked after a second, and then every few seconds: a claim that waits for hours must not be a load. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run.h"
+
+#define SECOND INT64_C(1000000000)
+#define FIRST_AFTER (1 * SECOND)
+#define REDRAW_EVERY (1 * SECOND)
+#define ASK_EVERY (5 * SECOND)
+
+static int64_t unix_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* ---- what the store says --------------------------------------------------------------------------------------- */
+
+struct looker {
+        struct holders *holders;
+        const char *own;
+};
+
+static int on_entry(const struct pawl_entry *entry, void *arg)
+{
+        const struct looker *looker = arg;
+        struct holders *holders = looker->holders;
+
+        if (entry->role == PAWL_ROLE_WAITER) {
+                holders->queued |= entry->owner && !strcmp(entry->owner, looker->own);
+                holders->ahead += !holders->queued;
+                holders->waiters++;
+        } else if (entry->role == PAWL_ROLE_FREE) {
+                holders->delay_ms = entry->remaining_ms;
+        } else if (entry->role == PAWL_ROLE_HOLDER && holders->count++ == 0) {
+                snprintf(holders->owner, sizeof(holders->owner), "%s",
+                         entry->owner && *entry->owner ? entry->owner : "a client without a name");
+                if (entry->note && *entry->note)
+                        snprintf(holders->note, sizeof(holders->note), " (%s)", entry->note);
+                holders->token = entry->token;
+                holders->since_ms = entry->since_ms;
+                holders->lease_ends = now_ns() + entry->remaining_ms * (SECOND / 1000);
+        }
+        return 0;
+}
+
+bool holders_look(pawl_client *client, const char *name, struct holders *holders)
+{
+        struct looker looker = {holders, pawl_owner(client)};
+        int code = PAWL_UNSUPPORTED;
+
+        *holders = (struct holders){0};
+        if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
+                code = pawl_look(client, name, on_entry, &looker);
+        holders->known = code == PAWL_OK || code == PAWL_NOT_FOUND;
+        return holders->known;
+}
+
+static void holder_text(const struct holders *holders, char *text, size_t size)
+{
+        int64_t left_ms = (holders->lease_ends - now_ns()) / (SECOND / 1000);
+        char held[24], left[24], others[32] = "";
+
+        if (holders->count > 1)
+                snprintf(others, sizeof(others), " and %u more", holders->count - 1);
+        snprintf(text, size, "held by %s%s%s for %s (lease ends in %s)", holders->owner, holders->note, others,
+                 duration_text(unix_ms() - holders->since_ms, held), duration_text(left_ms, left));
+}
+
+void holders_text(const struct holders *holders, char *text, size_t size)
+{
+        char delay[24];
+
+        if (!holders->known)
+                snprintf(text, size, "held by another client");
+        else if (holders->count)
+                holder_text(holders, text, size);
+        else if (holders->delay_ms > 0)
+                snprintf(text, size, "its last holder failed, and its lock-delay ends in %s",
+                         duration_text(holders->delay_ms, delay));
+        else
+                snprintf(text, size, "no holder at this moment");
+}
+
+/* ---- the line ---------------------------------------------------------------------------------------------------- */
+
+/* In place only where nobody else writes: in the foreground of a terminal that knows how to erase a line. */
+static bool is_in_place(void)
+{
+        const char *kind = getenv("TERM");
+
+        return settings.log_format == LOG_TEXT && kind && *kind && strcmp(kind, "dumb") != 0 && isatty(STDERR_FILENO) &&
+               terminal_is_ours();
+}
+
+static const char *shown_name(const struct waiting *waiting)
+{
+        return waiting->request->shown ? waiting->request->shown : waiting->name;
+}
+
+static void compose(const struct waiting *waiting, char *text, size_t size)
+{
+        const struct holders *holders = &waiting->holders;
+        char who[256], ahead[48] = "";
+
+        holders_text(holders, who, sizeof(who));
+        if (holders->known && holders->ahead)
+                snprintf(ahead, sizeof(ahead), "; %u ahead of you", holders->ahead);
+        snprintf(text, size, "%s '%s': %s%s", waiting->request->purpose, shown_name(waiting), who, ahead);
+}
+
+static size_t terminal_width(void)
+{
+        struct winsize size;
+
+        return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Cut, so that it stays one line: the last column is left free, some terminals wrap there. */
+static void draw(struct waiting *waiting)
+{
+        char text[1024], shown[4 * sizeof(text)], line[sizeof(shown) + 16];
+        size_t width = terminal_width(), at = 0, columns = sizeof("pawl: ") - 1;
+
+        compose(waiting, text, sizeof(text));
+        escape_for_terminal(text, shown, sizeof(shown));
+        while (shown[at]) {
+                size_t wide, length = character_at(shown + at, &wide);
+
+                if (columns + wide >= width)
+                        break;
+                columns += wide;
+                at += length;
+        }
+        snprintf(line, sizeof(line), "\rpawl: %.*s\033[K", (int)at, shown);
+        waiting->drawn = true;
+        if (write(STDERR_FILENO, line, strlen(line)) < 0)
+                return; /* nobody reads it; the wait goes on */
+}
+
+static void erase(struct waiting *waiting)
+{
+        static const char clear[] = "\r\033[K";
+
+        if (!waiting->drawn)
+                return;
+        waiting->drawn = false;
+        if (write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
+                return;
+}
+
+/* What a line is about: as long as that stays, no second one is written. */
+static bool is_news(const struct waiting *waiting, const struct holders *before)
+{
+        const struct holders *now = &waiting->holders;
+
+        if (!waiting->spoken)
+                return true;
+        return settings.verbose && (now->token != before->token || now->ahead != before->ahead ||
+                                    now->count != before->count || now->known != before->known);
+}
+
+static void write_line(struct waiting *waiting, const struct holders *before)
+{
+        char text[1024];
+
+        if (!is_news(waiting, before))
+                return;
+        waiting->spoken = true;
+        compose(waiting, text, sizeof(text));
+        announce(&(struct event){.what = "waiting", .name = shown_name(waiting), .holders = &waiting->holders}, "%s",
+                 text);
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
+
+void waiting_begin(struct waiting *waiting, pawl_client *client, const char *name, const struct claim_request *request)
+{
+        *waiting = (struct waiting){.client = client, .name = name, .request = request};
+        waiting->next = settings.quiet || !request->purpose ? INT64_MAX : now_ns() + FIRST_AFTER;
+}
+
+int waiting_due_ms(const struct waiting *waiting)
+{
+        int64_t left;
+
+        if (waiting->next == INT64_MAX)
+                return -1;
+        left = waiting->next - now_ns();
+        return left <= 0 ? 0 : (int)(left / (SECOND / 1000)) + 1;
+}
+
+void waiting_show(struct waiting *waiting)
+{
+        struct holders before = waiting->holders;
+        bool in_place;
+
+        if (waiting->next > now_ns())
+                return;
+        in_place = is_in_place();
+        if (now_ns() >= waiting->ask_at) {
+                holders_look(waiting->client, waiting->name, &waiting->holders);
+                waiting->ask_at = now_ns() + ASK_EVERY;
+        }
+        if (in_place) {
+                draw(waiting);
+        } else {
+                erase(waiting);
+                write_line(waiting, &before);
+        }
+        waiting->next = now_ns() + (in_place ? REDRAW_EVERY : ASK_EVERY);
+        if (!in_place && waiting->spoken && !settings.verbose && !isatty(STDERR_FILENO))
+                waiting->next = INT64_MAX; /* all is said */
+}
+
+void waiting_end(struct waiting *waiting)
+{
+        erase(waiting);
+        waiting->next = INT64_MAX;
+}
