@@ -191,8 +191,17 @@ enum { PAWL_FOREVER = 0, PAWL_NO_WAIT = -1 };
 enum pawl_lock_flag {
         PAWL_NO_RENEW = 1u << 0, /* a fixed lease: it ends after ttl_ms */
         PAWL_DETACH = 1u << 1,   /* the lock outlives the handle and the process: see pawl_lease; a fixed lease, too */
-        PAWL_RENEW = 1u << 2 /* with PAWL_DETACH, and for pawl_adopt: renewed as others are, while we have the handle */
+        PAWL_RENEW =
+                1u << 2, /* with PAWL_DETACH, and for pawl_adopt: renewed as others are, while we have the handle */
+        PAWL_CONFIRM = 1u << 3 /* takes its turn by a write, and is passed over if it does not: see below */
 };
+
+/* PAWL_CONFIRM: for locks that many wait for and few hold, such as the leader's; elections set it. ZooKeeper and etcd keep
+ * the place of a waiter that died until its session is over, so that several deaths one after the other cost nearly a
+ * session each. A claim with this flag must confirm its turn by one more write before it is granted, and the next one with
+ * the flag removes it from the queue if it has not after about half a second. A waiter that was only slow never held, and is
+ * queued again at the end. Costs one more round trip per grant there. The other engines skip dead waiters anyway, and ignore
+ * it. For exclusive locks, without delay_ms and PAWL_DETACH. */
 
 /* The lock is lost. Runs once, on the private thread or inside pawl_dispatch; may use async calls and pawl_check. */
 typedef void pawl_lost_fn(pawl_lock *lock, int reason, void *arg);

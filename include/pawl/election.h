@@ -9,7 +9,7 @@
  * The leader is the holder of the lock NAME, the epoch is its token: it grows with every election. A leader that cannot
  * renew its lease stops leading by its own clock before anybody else can be elected; a leader that was asleep and has
  * not looked yet is fenced: send the epoch along with what you do, to a guard (guard.h). Candidates wait in one queue
- * where the engine has one.
+ * where the engine has one; one that is dead or stands still in its turn is passed over (PAWL_CONFIRM).
  *
  * The value is what the leader wants others to know: an address, say. It is kept with the epoch it belongs to, and goes
  * with the leader. It needs PAWL_CAN_KEEP; to see who leads needs PAWL_CAN_INSPECT. Leaders of ZooKeeper's and etcd's

@@ -10,7 +10,7 @@
 static int check_mode(const struct pawl_client *client, const struct pawl_lock_options *options)
 {
         uint32_t can = client->engine->capabilities;
-        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH | PAWL_RENEW;
+        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH | PAWL_RENEW | PAWL_CONFIRM;
 
         if (options->mode > PAWL_SHARED)
                 return why_set(options->why, PAWL_INVALID, "mode %u is neither PAWL_EXCLUSIVE nor PAWL_SHARED",
@@ -23,6 +23,10 @@ static int check_mode(const struct pawl_client *client, const struct pawl_lock_o
         if (options->flags & PAWL_RENEW && (options->flags & PAWL_NO_RENEW || !(options->flags & PAWL_DETACH)))
                 return why_set(options->why, PAWL_INVALID,
                                "PAWL_RENEW goes with PAWL_DETACH, and not with PAWL_NO_RENEW");
+        if (options->flags & PAWL_CONFIRM &&
+            (options->mode != PAWL_EXCLUSIVE || options->flags & PAWL_DETACH || options->delay_ms))
+                return why_set(options->why, PAWL_INVALID,
+                               "PAWL_CONFIRM is for exclusive locks, without PAWL_DETACH and delay_ms");
         if (options->mode == PAWL_SHARED && !(can & PAWL_CAN_SHARE))
                 return why_set(options->why, PAWL_UNSUPPORTED, "this engine has no shared locks");
         if (options->max_holders && !(can & PAWL_CAN_LIMIT))
@@ -125,6 +129,7 @@ static void fill_claim(struct pawl_client *client, struct pawl_lock *lock, const
         claim->max_holders = options->max_holders;
         claim->wait = options->wait_ms != PAWL_NO_WAIT;
         claim->detached = options->flags & PAWL_DETACH;
+        claim->confirms = options->flags & PAWL_CONFIRM ? 1 : 0;
         claim->blocking = false;
         lock->fixed = options->flags & (PAWL_NO_RENEW | PAWL_DETACH) && !(options->flags & PAWL_RENEW);
         lock->on_lost = options->on_lost;

@@ -41,6 +41,7 @@ struct claim {
         bool wait;            /* enqueue if it is not free; else refuse with PAWL_BUSY */
         bool detached;        /* outlives us: nothing but its ttl ends it */
         bool lost; /* set before release: the lease ran out, to the store a failure and not a release (lock-delay) */
+        uint8_t confirms; /* > 0: it confirms its turn (engine/session/turn.h); 1 more for each time it was passed over */
         bool blocking;    /* a thread will sleep in instant->sleep for it */
         const char *note; /* "" if none */
         void *part;       /* the engine's own part: engine->claim_size bytes, zeroed before acquire and adopt */

@@ -80,9 +80,9 @@ static int stand(pawl_client *client, const char *name, const struct pawl_electi
         election->elected_arg = arg;
         atomic_init(&election->users, on_elected ? 2 : 1);
         code = pawl_acquire_async(client, name,
-                                  PAWL_LOCK(.wait_ms = options->wait_ms, .ttl_ms = options->ttl_ms,
-                                            .note = options->note, .on_lost = on_lost, .arg = election,
-                                            .why = options->why),
+                                  PAWL_LOCK(.flags = PAWL_CONFIRM, .wait_ms = options->wait_ms,
+                                            .ttl_ms = options->ttl_ms, .note = options->note, .on_lost = on_lost,
+                                            .arg = election, .why = options->why),
                                   on_elected ? on_granted : NULL, election, &election->lock);
         if (code == PAWL_OK)
                 *out = election;

@@ -274,6 +274,60 @@ TEST(a_waiter_that_died_does_not_stall_the_queue)
         CHECK(is_free(one, "a"));
 }
 
+/* Where an engine has no use for the flag it is a lock like any other. */
+TEST(claims_that_confirm_their_turn_are_served_in_their_order_and_leave_nothing_behind)
+{
+        enum { CLAIMS = 4 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        static struct seen seen[CLAIMS];
+        pawl_lock *lock, *waiting[CLAIMS], *none;
+        uint64_t last;
+
+        NEEDS(one, PAWL_CAN_QUEUE);
+        MUST(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_CONFIRM, .wait_ms = PAWL_NO_WAIT), &lock));
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.flags = PAWL_CONFIRM, .wait_ms = PAWL_NO_WAIT), &none), PAWL_BUSY);
+        CHECK_CODE(pawl_acquire(two, "a", PAWL_LOCK(.flags = PAWL_CONFIRM, .wait_ms = 100), &none), PAWL_TIMEOUT);
+        REQUIRE(queue_reaches(one, "a", 0));
+        for (unsigned i = 0; i < CLAIMS; i++) {
+                MUST(pawl_acquire_async(two, "a", PAWL_LOCK(.flags = i == 2 ? 0 : PAWL_CONFIRM), see_granted, &seen[i],
+                                        &waiting[i]));
+                REQUIRE(queue_reaches(one, "a", i + 1));
+        }
+        CHECK_CODE(pawl_cancel(waiting[1]), PAWL_OK);
+        last = pawl_token(lock);
+        CHECK_CODE(pawl_release(lock), PAWL_OK);
+        for (unsigned i = 0; i < CLAIMS; i++) {
+                REQUIRE(SOON(atomic_load(&seen[i].granted) == 1));
+                CHECK_CODE(atomic_load(&seen[i].status), i == 1 ? PAWL_CANCELLED : PAWL_OK);
+                if (i != 1) {
+                        CHECK_CODE(pawl_check(waiting[i]), PAWL_OK);
+                        CHECK_COMPARE(pawl_token(waiting[i]), >, last);
+                        last = pawl_token(waiting[i]);
+                        for (unsigned later = i == 0 ? 2 : i + 1; later < CLAIMS; later++)
+                                CHECK_INT(atomic_load(&seen[later].granted), 0);
+                }
+                CHECK_CODE(pawl_release(waiting[i]), i == 1 ? PAWL_CANCELLED : PAWL_OK);
+        }
+        CHECK(SOON(nothing_is_left(one, "a")));
+        CHECK(is_free(one, "a"));
+}
+
+TEST(to_confirm_a_turn_is_for_exclusive_locks_that_end_with_their_client)
+{
+        const char *place = fresh_place();
+        pawl_client *one = join(place);
+        struct pawl_why why = {0};
+        pawl_lock *none;
+
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_CONFIRM, .mode = PAWL_SHARED, .why = &why), &none),
+                   PAWL_INVALID);
+        CHECK(strstr(why.text, "PAWL_CONFIRM"));
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_CONFIRM | PAWL_DETACH), &none), PAWL_INVALID);
+        CHECK_CODE(pawl_acquire(one, "a", PAWL_LOCK(.flags = PAWL_CONFIRM, .delay_ms = 100), &none), PAWL_INVALID);
+        CHECK(is_free(one, "a"));
+}
+
 /* ---- first come, first served ---------------------------------------------------------------------------------- */
 
 struct thread_waiter {

@@ -12,6 +12,7 @@
  *   etcd_door.c     who enters a line first
  *   etcd_sweep.c    deletes, many at once
  *   etcd_wait.c     claims that wait: for one of our own, or for a key to be deleted
+ *   etcd_turn.c     whose turn it is, and whether it takes it
  *   etcd_delay.c    lock-delay: markers beside the line
  *   etcd_news.c     the mailbox: broken, asked
  *   etcd_past.c     past owners
@@ -57,6 +58,7 @@ struct etcd_term;
 struct etcd_part;
 struct etcd_flight; /* etcd_channel.c: one call under way */
 struct etcd_wait;   /* etcd_wait.c */
+struct etcd_turn;   /* etcd_turn.c */
 struct etcd_marker; /* etcd_delay.c */
 
 /* ---- the channel: requests and watches that outlive a connection ------------------------------------------------- */
@@ -318,6 +320,7 @@ size_t key_of_sentinel(const struct etcd *etcd, int64_t lease, char *key);
  *      |                   |
  *      '-------------------'   its term is over, or its key is gone: in again, at the end of the line
  *   LOOKING --> KEEPING --> HELD: a detached one that waited, to begin with its whole ttl
+ *   ENTERING, LOOKING --> CONFIRMING --> HELD: one that confirms its turn (PAWL_CONFIRM)
  *   all before HELD --> LEAVING --> (refused);  ADOPTING: a lease by its word (etcd_lease.c) */
 enum part_state {
         PART_TERMING,
@@ -325,6 +328,7 @@ enum part_state {
         PART_WAITING,
         PART_LOOKING,
         PART_KEEPING,
+        PART_CONFIRMING,
         PART_HELD,
         PART_RELEASING,
         PART_LEAVING,
@@ -444,6 +448,13 @@ void wait_write_heir(struct etcd_txn *txn, const struct etcd_part *part, struct 
 void wait_inherit(struct etcd_part *part, const Pb__TxnResponse *reply, size_t first);
 void wait_refuse_all(struct etcd *etcd, const struct pawl_why *why); /* there is no store */
 void waits_unlearn(struct etcd *etcd); /* the store was restored: revisions that were seen are of another past */
+
+/* etcd_turn.c: a claim that confirms its turn waits; NULL: it does not, or there is no memory to check the head with. And it
+ * does not wait any more; also of NULL. */
+struct etcd_turn *turn_begin(struct etcd_part *part);
+void turn_end(struct etcd_turn *turn);
+/* It waits behind another of ours that checks the head: that is enough. */
+bool wait_behind_checker(const struct etcd_part *part);
 
 /* ---- deletes, many at once (etcd_sweep.c) ------------------------------------------------------------------------ */
 

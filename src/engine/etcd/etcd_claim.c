@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../session/turn.h"
 #include "etcd_txn.h"
 
 static void enter(struct etcd_part *part);
@@ -474,13 +475,14 @@ static void put_marker(struct etcd_txn *txn, struct etcd_part *part, char *key)
         put->lease = delay_lease(part);
 }
 
-static void put_claim(struct etcd_txn *txn, const struct etcd_part *part, ProtobufCBinaryData key, char *value)
+static void put_claim(struct etcd_txn *txn, const struct etcd_part *part, ProtobufCBinaryData key, bool holds,
+                      char *value)
 {
         const struct etcd *etcd = part->etcd;
         Pb__PutRequest *put = txn_put(txn, TXN_THEN, key);
 
         put->value = bytes_of(
-                value, record_write(part->claim, etcd->client, etcd->engine.host->owner, wall_ms(), false, value));
+                value, record_write(part->claim, etcd->client, etcd->engine.host->owner, wall_ms(), holds, value));
         put->lease = part->term->lease;
 }
 
@@ -508,7 +510,7 @@ static void write_enter(struct etcd_ask *ask, struct grpc_out *out)
         txn_if_absent(&txn, own, NULL);
         if (part->claim->delay && !part->again)
                 txn_if_absent(&txn, bytes_of(marker, key_of_marker(part->etcd, part->claim, marker)), NULL);
-        put_claim(&txn, part, own, value);
+        put_claim(&txn, part, own, false, value);
         part->brief = part->crowded || (part->claim->wait && wait_has_line(part));
         if (!part->brief)
                 sight_write(&txn, part, &room, part->claim->mode == PAWL_SHARED, 0);
@@ -537,7 +539,7 @@ static void write_try(struct etcd_ask *ask, struct grpc_out *out)
         length = key_of_markers(part->etcd, claim->name, claim->name_length, room.markers);
         end = bytes_of(room.markers_end, key_after_prefix(room.markers, length, room.markers_end));
         txn_if_absent(&txn, bytes_of(room.markers, length), &end);
-        put_claim(&txn, part, own, value);
+        put_claim(&txn, part, own, false, value);
         put_marker(&txn, part, marker);
         txn_range(&txn, TXN_ELSE, own)->keys_only = true;
         compare_base(&txn, part, base);
@@ -699,8 +701,10 @@ static void enter(struct etcd_part *part)
                 claim_enter(part);
 }
 
+/* If it was passed over it is given more time the next time. */
 void claim_again(struct etcd_part *part)
 {
+        part->claim->confirms = turn_more(part->claim->confirms);
         part->order = 0;
         part->again = part->doubtful = true;
         wait_end(part);
@@ -737,6 +741,8 @@ void claim_acquire(struct engine *engine, struct claim *claim)
 {
         struct etcd_part *part = part_of(claim);
 
+        if (!claim->wait) /* the request that makes the key of a try grants the lock */
+                claim->confirms = 0;
         slot_take(etcd_of(engine), claim);
         claim_know(etcd_of(engine), claim);
         part->asked_at = etcd_now(part->etcd);
@@ -809,6 +815,7 @@ void claim_cancel(struct engine *engine, struct claim *claim)
         case PART_WAITING:
         case PART_LOOKING:
         case PART_KEEPING:
+        case PART_CONFIRMING:
                 claim_leave(part, PAWL_CANCELLED);
                 break;
         case PART_ADOPTING:
@@ -867,6 +874,56 @@ void claim_renew(struct engine *engine, struct claim *const *claims, size_t n)
                 renew(part_of(claims[i]));
 }
 
+/* ---- confirming its turn ----------------------------------------------------------------------------------------- */
+
+/* Until this is done it may be passed over, and never afterwards. It may be done twice, and at any time: the key that it
+ * compares exists for this claim only as long as the claim does. */
+static void write_confirm(struct etcd_ask *ask, struct grpc_out *out)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        char key[ETCD_KEY_MAX], value[RECORD_MAX + 1];
+        ProtobufCBinaryData own = bytes_of(key, key_of_claim(part, key));
+        struct etcd_txn txn;
+
+        txn_begin(&txn);
+        txn_if_created(&txn, own, part->order);
+        put_claim(&txn, part, own, true, value);
+        grpc_write(out, &txn.request.base);
+}
+
+static void confirmed(struct etcd_ask *ask, const ProtobufCMessage *message, const struct pawl_why *why)
+{
+        struct etcd_part *part = part_of_ask(ask);
+        const Pb__TxnResponse *reply = (const Pb__TxnResponse *)message;
+
+        if (!reply || !reply->header) {
+                enter_failed(part, why);
+                return;
+        }
+        etcd_wrote(part->etcd, revision_of(reply->header), reply->succeeded);
+        if (reply->succeeded)
+                claim_told(part, ask->sent_at);
+        else
+                claim_again(part);
+}
+
+static const struct etcd_method confirm_method = {
+        .path = "/etcdserverpb.KV/Txn",
+        .reply = &pb__txn_response__descriptor,
+        .write = write_confirm,
+        .answered = confirmed,
+};
+
+static void confirm(struct etcd_part *part)
+{
+        enum { PATIENCE = 6 };
+        struct etcd *etcd = part->etcd;
+
+        part->state = PART_CONFIRMING;
+        part->ask.patient = true;
+        channel_ask(&etcd->channel, &part->ask, &confirm_method, etcd_now(etcd) + PATIENCE * etcd->timeout);
+}
+
 /* The wait is over. A lease that nobody will keep alive begins with its whole length. */
 void claim_grant(struct etcd_part *part, int64_t sent_at)
 {
@@ -878,6 +935,8 @@ void claim_grant(struct etcd_part *part, int64_t sent_at)
                 part->renewing = true;
                 term->wanted++;
                 term_keep(term);
+        } else if (part->claim->confirms) {
+                confirm(part);
         } else {
                 claim_told(part, sent_at);
         }

@@ -41,8 +41,8 @@ static bool are_alike(const struct etcd_part *one, const struct etcd_part *other
         const struct claim *a = one->claim, *b = other->claim;
 
         return a->wait && b->wait && one->term == other->term && a->mode == b->mode &&
-               a->max_holders == b->max_holders && a->ttl == b->ttl && a->age == b->age && !a->delay && !b->delay &&
-               !a->detached && !b->detached && a->name_length == b->name_length &&
+               a->max_holders == b->max_holders && a->ttl == b->ttl && a->age == b->age && a->confirms == b->confirms &&
+               !a->delay && !b->delay && !a->detached && !b->detached && a->name_length == b->name_length &&
                memcmp(a->name, b->name, a->name_length) == 0 && strcmp(a->note, b->note) == 0;
 }
 

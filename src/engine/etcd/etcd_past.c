@@ -397,6 +397,8 @@ void history_witnessed(struct etcd *etcd, const char *name, const Pb__KeyValue *
 
         if (!history || !record_read((const char *)holder->value.data, holder->value.len, &record))
                 return;
+        if (record.confirms && !record.holds) /* it was passed over */
+                return;
         line.since_ms = record.since_ms;
         line.mode = record.mode;
         line.limit = record.limit;

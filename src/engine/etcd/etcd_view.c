@@ -147,6 +147,8 @@ static bool judge(struct view *view, struct seen_line *line)
                 contenders[i] = seen[i].contender;
         line->holders = line_holding(contenders, line->count);
         free(contenders);
+        if (seen->ours && seen->record.confirms && !seen->record.holds) /* its turn, but it has not confirmed that */
+                line->holders = 0;
         find_delay(view, line);
         /* Who came alone after the one that failed still waits, though it is the first. */
         if (line->delayed && !seen->contender.shared && seen->contender.order > view->markers[line->marker].order)

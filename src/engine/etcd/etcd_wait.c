@@ -34,7 +34,8 @@ struct etcd_wait {
         struct etcd_part *blocker; /* of our own, whom it waits for; NULL: it is another's key */
         struct etcd_wait *beside;  /* the next that waits for the same one */
         struct etcd_watch watch;
-        char *key; /* whose end it waits for */
+        struct etcd_turn *turn; /* of one that confirms its turn: it checks the head of the queue; or NULL */
+        char *key;              /* whose end it waits for */
         size_t key_length;
         size_t missing;   /* LIMITED: so many must go before it is worth a look */
         uint64_t seen_at; /* the revision of the last look */
@@ -141,7 +142,13 @@ static int begin_wait(struct etcd_part *part)
         part->wait = wait;
         list_append(&etcd->waits, &wait->listed);
         take_place(wait->line, wait);
+        wait->turn = turn_begin(part);
         return PAWL_OK;
+}
+
+bool wait_behind_checker(const struct etcd_part *part)
+{
+        return part->wait->blocker && part->wait->blocker->claim->confirms;
 }
 
 static void forget_key(struct etcd_wait *wait)
@@ -173,6 +180,7 @@ void wait_end(struct etcd_part *part)
         if (!wait)
                 return;
         part->wait = NULL;
+        turn_end(wait->turn);
         leave_blocker(wait);
         forget_key(wait);
         list_remove(&wait->listed);

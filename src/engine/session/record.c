@@ -6,15 +6,32 @@
 #include <string.h>
 
 #include "../../base/name.h"
+#include "turn.h"
 #include "words.h"
+
+static void write_flags(const struct claim *claim, bool holds, char *out)
+{
+        char *at = out;
+
+        if (claim->detached)
+                *at++ = 'd';
+        for (uint8_t i = 0; i < claim->confirms && i < TURN_CONFIRMS_MAX; i++)
+                *at++ = 'c';
+        if (holds)
+                *at++ = 'h';
+        if (at == out)
+                *at++ = '-';
+        *at = '\0';
+}
 
 size_t record_write(const struct claim *claim, uint64_t client, const char *owner, int64_t since_ms, bool holds,
                     char *out)
 {
         char who[3 * PAWL_OWNER_MAX + 1], note[3 * PAWL_NOTE_MAX + 1];
-        const char *flags = claim->detached && holds ? "dh" : claim->detached ? "d" : holds ? "h" : "-";
+        char flags[TURN_CONFIRMS_MAX + 3];
         int length;
 
+        write_flags(claim, holds, flags);
         words_encode(owner, PAWL_OWNER_MAX, who);
         words_encode(claim->note, PAWL_NOTE_MAX, note);
         length =
@@ -48,13 +65,20 @@ static bool read_mode(struct words *words, uint32_t *mode)
 static bool read_flags(struct words *words, struct record *record)
 {
         const char *word;
-        size_t length;
+        size_t length, at = 0;
 
         if (!words_next(words, &word, &length))
                 return false;
-        record->detached = *word == 'd';
-        record->holds = word[length - 1] == 'h';
-        return length == (size_t)record->detached + record->holds || (length == 1 && *word == '-');
+        if (length == 1 && *word == '-')
+                return true;
+        record->detached = word[at] == 'd';
+        at += record->detached;
+        while (at < length && word[at] == 'c' && record->confirms < TURN_CONFIRMS_MAX) {
+                record->confirms++;
+                at++;
+        }
+        record->holds = at < length && word[at] == 'h';
+        return at + record->holds == length;
 }
 
 bool record_read(const char *text, size_t size, struct record *record)

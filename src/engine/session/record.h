@@ -3,7 +3,8 @@
  *
  *   pawl1 CLIENT TTL_MS DELAY_MS MODE LIMIT FLAGS AGE SINCE_MS OWNER NOTE
  *
- * CLIENT: 16 hex digits, where the claim's client gets its mail. MODE: x or s. FLAGS: - or letters, d: detached, h: holds.
+ * CLIENT: 16 hex digits, where the claim's client gets its mail. MODE: x or s. FLAGS: - or letters, d: detached,
+ * c: confirms its turn (turn.h; one more for each time it was passed over), h: holds.
  * OWNER and NOTE as name_encode writes them; an empty one is %. Anything else was not written by us. */
 #ifndef PAWL_RECORD_H
 #define PAWL_RECORD_H
@@ -21,6 +22,7 @@ struct record {
         int64_t ttl_ms, delay_ms, since_ms;
         uint64_t age;
         uint32_t mode, limit;
+        uint8_t confirms; /* as in struct claim */
         bool detached, holds;
         char owner[PAWL_OWNER_MAX + 1];
         char note[PAWL_NOTE_MAX + 1];

@@ -4,6 +4,7 @@
  *   zk_session.c  a session and its connection: requests out, answers in; heartbeat; coming back, or having expired
  *   zk_claim.c    acquire, cancel, renew, release: one flight of a claim at a time
  *   zk_wait.c     claims that wait: what they watch, and what wakes them
+ *   zk_turn.c     whose turn it is, and whether it takes it
  *   zk_retire.c   a line whose numbers come to their end
  *   zk_delay.c    lock-delay: markers beside the line
  *   zk_ghost.c    nodes that were given up without an answer, to be deleted behind the caller
@@ -225,7 +226,7 @@ enum zk_claim_state {
         ZK_WATCHING,
         ZK_WAITING,
         ZK_MARKING,
-        ZK_WRITING, /* that it holds, if it is detached */
+        ZK_WRITING, /* that it holds, if it is detached, or confirms its turn */
         ZK_HELD,
         ZK_RELEASING,
         ZK_CANCELLING,
@@ -235,6 +236,7 @@ enum zk_claim_state {
 
 struct zk_wait;
 struct zk_delay;
+struct zk_turn; /* zk_turn.c */
 
 /* The engine's part of a claim. At most one flight of a claim is under way, so that none overtakes another. */
 struct zk_part {
@@ -315,6 +317,7 @@ struct zk_wait {
         struct zk_watch own;    /* its own node */
         struct zk_watch before; /* the node, or the line, that it waits for */
         char *paths;            /* of both */
+        struct zk_turn *turn;   /* of one that confirms its turn: it checks the head of the queue; or NULL */
         bool tail;              /* the last of our claims in this line: who asks next stands behind it */
         bool proven;            /* when the one before has gone it holds */
         bool early;             /* that was told before the watch was confirmed */
@@ -341,6 +344,10 @@ void zk_followers_told(struct zk_part *part, bool clean);
 void zk_put_held(struct zk_part *part, struct jute_out *out);
 /* A limited claim holds: those who wait for that are told. */
 void zk_wait_tell_held(struct zk_part *part);
+/* Writes the request that watches its own node again, if that was watched while it waited; false: it was not. Its answer is
+ * the second of the flight: zk_wait_watched_own is called at the first, whose write has used the watch up. */
+bool zk_wait_watch_own(struct zk_part *part, struct jute_out *out);
+void zk_wait_watched_own(struct zk_part *part);
 /* The one that inherits the lock if this one is given back, or NULL. */
 struct zk_part *zk_wait_heir(const struct zk_part *part);
 void zk_waits_free(struct zk *zk);
@@ -352,6 +359,10 @@ void zk_claim_look(struct zk_part *part);
 void zk_claim_first(struct zk_part *part);
 void zk_claim_leave(struct zk_part *part, int code);
 void zk_claim_retry(struct zk_part *part, enum zk_claim_state want); /* in a while */
+
+/* zk_turn.c: a claim that confirms its turn waits; and does not wait any more. */
+void zk_turn_begin(struct zk_part *part);
+void zk_turn_end(struct zk_part *part);
 
 /* zk_retire.c: is this number so high that a new line should begin? That it may not hold with it? */
 enum { ZK_NUMBERS_RETIRE = 1 << 30, ZK_NUMBERS_END = INT32_MAX - (1 << 20) };

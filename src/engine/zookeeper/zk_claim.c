@@ -134,27 +134,54 @@ void zk_claim_grant(struct zk_part *part)
         host->events->granted(host->core, part->claim, &grant); /* if it was cancelled, the core gives it back */
 }
 
-/* The lease of a detached claim is counted from the last change of its node. */
-static void written(struct zk_ask *ask, int error, struct jute_in *reply)
+/* A lost flight may have confirmed the turn: it is first all the same, and writes once more. */
+static void end_writing(struct zk_part *part, int error)
 {
-        struct zk_part *part = part_of_ask(ask);
-
-        (void)reply;
         if (error == ZK_CONNECTION_LOSS)
                 zk_claim_park(part, ZK_LOOKING);
         else if (part->cancelled)
                 zk_claim_leave(part, PAWL_CANCELLED);
         else if (error == ZK_OK)
                 zk_claim_grant(part);
-        else
+        else if (error == ZK_NO_NODE)
                 zk_claim_look(part);
+        else
+                zk_claim_retry(part, ZK_LOOKING);
 }
 
+/* The answer to setData. */
+static void written(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        (void)reply;
+        end_writing(part_of_ask(ask), error);
+}
+
+/* The answers to setData, and to getData, which watches its own node again. */
+static void written_and_watched(struct zk_ask *ask, int error, struct jute_in *reply)
+{
+        struct zk_part *part = part_of_ask(ask);
+
+        (void)reply;
+        if (ask->left) {
+                part->error = (int16_t)error;
+                zk_wait_watched_own(part);
+        } else {
+                end_writing(part, error == ZK_CONNECTION_LOSS || error == ZK_NO_NODE ? error : part->error);
+        }
+}
+
+/* The lease of a detached claim is counted from the last change of its node. One that confirms its turn may be passed over
+ * until this is done, and never afterwards. The version does not matter: nobody else makes this node. */
 static void write_and_grant(struct zk_part *part)
 {
+        struct jute_out *out;
+        bool watches;
+
         part->state = ZK_WRITING;
-        part->ask.answered = written;
-        zk_put_held(part, zk_begin(part->session, &part->ask, ZK_REQUEST_ROOM));
+        out = zk_begin(part->session, &part->ask, 2 * ZK_REQUEST_ROOM);
+        zk_put_held(part, out);
+        watches = part->claim->confirms && zk_wait_watch_own(part, out);
+        part->ask.answered = watches ? written_and_watched : written;
         sent(part, zk_send(part->session), ZK_LOOKING);
 }
 
@@ -163,6 +190,8 @@ void zk_claim_first(struct zk_part *part)
         if (part->claim->delay && !part->cancelled)
                 zk_delay_mark(part);
         else if (part->claim->detached && part->state != ZK_ASKING) /* its node is as old as its wait */
+                write_and_grant(part);
+        else if (part->claim->confirms)
                 write_and_grant(part);
         else
                 zk_claim_grant(part);
@@ -496,6 +525,12 @@ static void flight_lost(struct zk_part *part)
         }
 }
 
+static void wait_behind_ours(struct zk_part *part)
+{
+        part->state = ZK_WAITING;
+        zk_turn_begin(part);
+}
+
 /* Its node was made behind one of ours, and the line was not asked for. If another client's stands between, those behind it
  * must not take that one's end for their turn. */
 static void asked_alone(struct zk_part *part)
@@ -505,7 +540,7 @@ static void asked_alone(struct zk_part *part)
         if (part->cancelled)
                 zk_claim_leave(part, PAWL_CANCELLED);
         else if (next && !zk_number_retires(part->number))
-                part->state = ZK_WAITING;
+                wait_behind_ours(part);
         else
                 zk_claim_look(part);
 }

@@ -498,6 +498,8 @@ static struct line_view view_line(struct zk_seen *line, size_t count)
         for (size_t i = 0; i < count; i++) {
                 if (line[i].marker)
                         continue;
+                if (line[i].ours && line[i].record.confirms && !line[i].record.holds)
+                        line[i].holds = false; /* its turn, but it has not confirmed that */
                 if (line[i].holds && view.delay_ms > 0 && !(view.shared_delay && line[i].node.contender.shared))
                         line[i].holds = false;
                 if (line[i].holds)

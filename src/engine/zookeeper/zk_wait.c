@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../session/turn.h"
 #include "zk.h"
 
 enum { SPARES_KEPT = 64 };
@@ -70,6 +71,7 @@ void zk_wait_end(struct zk_part *part)
 
         if (!wait)
                 return;
+        zk_turn_end(part);
         stop_following(part);
         leave_tail(part);
         stop_watching(part);
@@ -92,6 +94,7 @@ void zk_wait_granted(struct zk_part *part)
                 zk_wait_end(part);
                 return;
         }
+        zk_turn_end(part);
         stop_following(part);
         leave_tail(part);
         zk_watch_remove(part->session, &wait->before);
@@ -267,13 +270,16 @@ void zk_wait_tell_held(struct zk_part *part)
 
 /* ---- watching others ------------------------------------------------------------------------------------------- */
 
-/* Its node is not there any more: somebody deleted it. One that waits gets a new one, at the end of the line. */
+/* Its node is not there any more: somebody deleted it. One that waits gets a new one, at the end of the line; if it was
+ * passed over it is given more time the next time. */
 static void own_gone(struct zk_part *part)
 {
-        if (part->state == ZK_HELD)
+        if (part->state == ZK_HELD) {
                 zk_claim_gone(part, PAWL_REASON_BROKEN);
-        else
-                zk_claim_ask(part);
+                return;
+        }
+        part->claim->confirms = turn_more(part->claim->confirms);
+        zk_claim_ask(part);
 }
 
 static void own_fired(struct zk_watch *watch, int type);
@@ -286,6 +292,24 @@ static void set_watch(struct zk_part *part, struct zk_watch *watch, const char *
         watch->length = strlen(path);
         watch->fired = fired;
         zk_watch_add(part->session, watch);
+}
+
+bool zk_wait_watch_own(struct zk_part *part, struct jute_out *out)
+{
+        char path[ZK_PATH_MAX];
+
+        if (!part->wait || !part->wait->paths)
+                return false;
+        zk_path_of_part(part, path);
+        zk_request(part->session, ZK_GET_DATA);
+        jute_put_path_watch(out, path, true);
+        return true;
+}
+
+void zk_wait_watched_own(struct zk_part *part)
+{
+        if (part->wait && part->wait->paths)
+                set_watch(part, &part->wait->own, part->wait->paths, own_fired);
 }
 
 /* Curator's way to ask for a lock. */
@@ -641,6 +665,8 @@ static void judge(struct zk_part *part, const struct view *view)
 
         judge_line(part, view, &verdict);
         part->wait->until_held = !verdict.granted && verdict.wait_for == LINE_ANYBODY;
+        if (!verdict.granted)
+                zk_turn_begin(part);
         if (verdict.granted && !view->orphan.length)
                 zk_claim_first(part);
         else if (!part->claim->wait)
