@@ -104,6 +104,8 @@ static void say_refused(pawl_client *client, const struct claim_request *request
         if (code == PAWL_TIMEOUT)
                 snprintf(message, sizeof(message), "'%s' was not free within %s: %s", shown,
                          duration_text(request->wait_ms, wait), who);
+        else if (holders.silent)
+                snprintf(message, sizeof(message), "'%s' is held by another client", shown);
         else if (holders.known && !holders.count)
                 snprintf(message, sizeof(message), "'%s' was taken a moment ago: %s", shown, who);
         else

@@ -107,6 +107,7 @@ void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* o
 
 /* Who has a lock, as seen a moment ago (waiting.c). */
 struct holders {
+        bool silent;    /* it did not: it cannot be reached, or is not permitted to say */
         bool known;     /* the store has answered */
         bool queued;    /* we are in the queue */
         uint32_t count; /* of holders; what follows is about the first of them */

@@ -64,6 +64,7 @@ bool holders_look(pawl_client *client, const char *name, struct holders *holders
         if (pawl_capabilities(client) & PAWL_CAN_INSPECT)
                 code = pawl_look(client, name, on_entry, &looker);
         holders->known = code == PAWL_OK || code == PAWL_NOT_FOUND;
+        holders->silent = !holders->known && code != PAWL_UNSUPPORTED;
         return holders->known;
 }
 
@@ -82,7 +83,9 @@ void holders_text(const struct holders *holders, char *text, size_t size)
 {
         char delay[24];
 
-        if (!holders->known)
+        if (holders->silent)
+                snprintf(text, size, "the store does not answer");
+        else if (!holders->known)
                 snprintf(text, size, "held by another client");
         else if (holders->count)
                 holder_text(holders, text, size);
@@ -160,13 +163,14 @@ static void erase(struct waiting *waiting)
                 return;
 }
 
-/* What a line is about: as long as that stays, no second one is written. */
+/* What a line is about: as long as that stays, no second one is written. That the store does not answer may pass; if not, the
+ * end of the wait says why. */
 static bool is_news(const struct waiting *waiting, const struct holders *before)
 {
         const struct holders *now = &waiting->holders;
 
         if (!waiting->spoken)
-                return true;
+                return !now->silent || settings.verbose;
         return settings.verbose && (now->token != before->token || now->ahead != before->ahead ||
                                     now->count != before->count || now->known != before->known);
 }
