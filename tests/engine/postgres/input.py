@@ -244,6 +244,18 @@ def no_more_connections_is_said_and_passes():
     refusal(store.url(user=user, **SOON), (UNREACHABLE, FULL, DENIED), "connections")
 
 
+@test
+def a_program_whose_name_is_not_utf8_gets_its_locks():
+    """Whoever holds a lock is written beside it, with the name of the program. One is cut within a letter."""
+    store = Postgres.one()
+    for name in (b"caf\xe9", b"x" * 39 + "\u00e4".encode(), "\u00e4".encode()):
+        done = subprocess.run([name, "run", "-n", "-e", store.url(), "a", "--", "true"], executable=PAWL, stderr=subprocess.PIPE,
+                              check=False, timeout=PATIENCE * 2)
+        equal(done.returncode, 0, done.stderr)
+    owners = [owner.split(":")[2] for owner, in store("SELECT (unnest(past)).owner FROM pawl.lock WHERE name = %s", store.prefix + "a")]
+    equal(owners, ["\u00e4", "x" * 39 + "?", "caf?"])
+
+
 # ---- what an administrator may have set ----------------------------------------------------------------------------------
 
 def set_for(setting, value):
