@@ -380,7 +380,7 @@ static int write_acquire(struct ask *ask, struct wire *wire)
 
         put_claim(part, wire, &values, key);
         value_number(&values, claim->mode);
-        value_number(&values, claim->max_holders);
+        value_number(&values, claim->max_holders < INT32_MAX ? claim->max_holders : INT32_MAX); /* int there */
         put_terms(part, &values);
         if (wire->fast && claim->wait && !part->doubtful && !part->ticket)
                 return wire_send(wire, ask, SQL_LINE_UP, &values);

@@ -553,6 +553,18 @@ def a_waiter_hears_that_it_was_granted_the_lock_although_it_could_not_be_notifie
 
 
 @test
+def a_limit_that_is_no_int_of_the_server_is_none():
+    store = Postgres.one()
+    holder, other = peers(store, 2)
+    for peer in holder, other:
+        got = peer.acquire("a", mode=1, holders=2 ** 32 - 1)
+        equal(got.code, OK, got.text)
+    for peer in holder, other:
+        equal(peer.release(), OK)
+    nothing_is_left(store)
+
+
+@test
 def a_row_changed_by_hand_is_a_lock_that_is_lost():
     store = Postgres.one()
     holder, other = peers(store, 2)
