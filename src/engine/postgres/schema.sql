@@ -85,7 +85,8 @@ BEGIN
                      ('lock_version', 'serves_since'), ('acquire', 'keep_value'), ('acquire', 'store_value'),
                      ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value'), ('advisory_enter', 'life_of'),
                      ('renew', 'renew_one'), ('renew', 'still_holds'), ('line_up', 'next_ticket'), ('line_up', 'count_before'),
-                     ('list_holders', 'list_between'), ('list_holders', 'prefix_end'), ('tell', 'tell_later'), ('release', 'hand_on')) AS f(had, made),
+                     ('list_holders', 'list_between'), ('list_holders', 'prefix_end'), ('tell', 'tell_later'), ('release', 'hand_on'),
+                     ('release', 'tell_again')) AS f(had, made),
              pg_proc AS p, aclexplode(p.proacl) AS a
         WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner)
               AND (newer = 1 OR f.had IN ('renew', 'line_up', 'list_holders', 'tell', 'release') OR f.made = 'life_of');
@@ -590,6 +591,23 @@ BEGIN
 END
 $$;
 
+-- Something was given back that is not there: asked a second time, mostly, because the connection was lost, and perhaps before the NOTIFY
+-- behind the first. So those who have the lock now are notified again. Who knows it already does not mind; who does not asks at once,
+-- for this lease (1 ms) is too short for anything else. l is the locked and settled row, or nothing.
+CREATE OR REPLACE FUNCTION tell_again(l lock) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    s record;
+    told boolean;
+BEGIN
+    FOR s IN SELECT l.client, l.uid, l.token WHERE l.uid IS NOT NULL
+             UNION ALL
+             (SELECT client, uid, token FROM share WHERE name = l.name ORDER BY token DESC LIMIT 100) LOOP
+        told := tell(s.client, 'granted ' || replace(s.uid::text, '-', '') || ' ' || s.token || ' 1');
+    END LOOP;
+END
+$$;
+
 -- Gives a lock back and hands it on. lost: it ran out by its holder's own clock; that is a failure, and the lock-delay
 -- begins. The first row: (my_uid, 1, 0) if it was held until now, or released before by a request whose answer was lost;
 -- (my_uid, 0, 0) if it was lost; (my_uid, 2, 0) if nothing is known of it (any more). Further rows: what was granted to claims of
@@ -646,6 +664,7 @@ BEGIN
             END IF;
         ELSE
             token := coalesce((SELECT (p.how = 1)::int FROM unnest(l.past) AS p WHERE p.uid = my_uid LIMIT 1), 2);
+            PERFORM tell_again(l);
         END IF;
     END IF;
     RETURN NEXT;
@@ -696,6 +715,9 @@ BEGIN
             l.since := clock_timestamp();
             l.holders := l.holders - 1;
         END IF;
+    END IF;
+    IF token = 0 THEN
+        PERFORM tell_again(l);
     END IF;
     RETURN NEXT;
     IF l.uid IS NULL THEN
