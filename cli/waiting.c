@@ -163,8 +163,8 @@ static void erase(struct waiting *waiting)
                 return;
 }
 
-/* What a line is about: as long as that stays, no second one is written. That the store does not answer may pass; if not, the
- * end of the wait says why. */
+/* What a line is about: while that stays, no second one is written. That the store does not answer may pass; if not, the end
+ * of the wait says why. */
 static bool is_news(const struct waiting *waiting, const struct holders *before)
 {
         const struct holders *now = &waiting->holders;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/utf8.h"
 #include "../core/lease.h"
 
 #define TTL_DEFAULT (10 * SECOND)
@@ -40,6 +41,21 @@ static int mark_here(struct pawl_client *client, struct pawl_why *why)
         return PAWL_OK;
 }
 
+/* What is not UTF-8 becomes '?': a program may be called anything, and a name that was cut off may end within a letter. Not
+ * every store takes that. */
+static void keep_utf8(char *text)
+{
+        uint32_t character;
+
+        for (size_t size = strlen(text), taken; size > 0; text += taken, size -= taken) {
+                taken = utf8_next(text, size, &character);
+                if (taken > 0)
+                        continue;
+                *text = '?';
+                taken = 1;
+        }
+}
+
 static int set_owner(struct pawl_client *client, const char *owner, struct pawl_why *why)
 {
         char host[65];
@@ -55,6 +71,7 @@ static int set_owner(struct pawl_client *client, const char *owner, struct pawl_
         host[sizeof(host) - 1] = '\0';
         snprintf(client->owner, sizeof(client->owner), "%s:%ld:%.40s", host, (long)getpid(),
                  program_invocation_short_name);
+        keep_utf8(client->owner);
         return PAWL_OK;
 }
 

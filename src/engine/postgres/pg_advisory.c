@@ -113,8 +113,8 @@ static void give_answered(struct ask *ask, const PGresult *rows, const struct pa
                 hold_refuse(hold, PAWL_CANCELLED, NULL);
         else if (why)
                 hold_released(hold, PAWL_IN_DOUBT);
-        else
-                hold_released(hold, row_bool(rows, 0, 0) ? PAWL_OK : PAWL_LOST);
+        else /* what failed before may have done it: to unlock is not undone with its transaction */
+                hold_released(hold, row_bool(rows, 0, 0) || hold->failures > 0 ? PAWL_OK : PAWL_LOST);
 }
 
 /* It was cancelled, and came all the same: refused when nothing is left of it. */

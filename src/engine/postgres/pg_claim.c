@@ -212,7 +212,8 @@ void claim_park(struct part *part, enum claim_state want)
 /* As long as a row may hold up what is behind it, it does not: half of the time at least is for the others. */
 void retry_later(struct postgres *postgres)
 {
-        int64_t pause = postgres->retried || !list_empty(&postgres->parked) ? postgres->lock_limit : 0;
+        bool holds_up = postgres->retried || !list_empty(&postgres->parked) || !list_empty(&postgres->ghosts);
+        int64_t pause = holds_up ? postgres->lock_limit : 0;
 
         if (pause < RETRY_AFTER)
                 pause = RETRY_AFTER;
@@ -278,8 +279,10 @@ void claims_retry(struct timer *timer)
 
         loop_set(postgres->engine.host->loop, timer, NEVER);
         values_up(postgres);
+        wire_tell_again(&postgres->wire);
         if (wire_ready(&postgres->wire))
                 unpark_all(postgres);
+        ghosts_retry(postgres);
 }
 
 /* Without memory for a statement. One of whom the server knows nothing is refused at once; one that it may know of is
@@ -377,7 +380,7 @@ static int write_acquire(struct ask *ask, struct wire *wire)
 
         put_claim(part, wire, &values, key);
         value_number(&values, claim->mode);
-        value_number(&values, claim->max_holders);
+        value_number(&values, claim->max_holders < INT32_MAX ? claim->max_holders : INT32_MAX); /* int there */
         put_terms(part, &values);
         if (wire->fast && claim->wait && !part->doubtful && !part->ticket)
                 return wire_send(wire, ask, SQL_LINE_UP, &values);

@@ -1,6 +1,7 @@
 /* pg_error.c - what errors mean: a code, a sentence, and whether trying again may help. */
 #include <string.h>
 
+#include "../../base/pq_error.h"
 #include "postgres.h"
 
 /* By SQLSTATE, or by its class (two letters). */
@@ -10,8 +11,10 @@ static const struct meaning {
         const char *text;
 } meanings[] = {
         {"42501", PAWL_DENIED, "the role may not do that there: `pawl doctor` prints the GRANTs it needs"},
-        {"22P05", PAWL_INVALID, "the encoding of the database has no letters for that name: it should be UTF8"},
-        {"22021", PAWL_INVALID, "the encoding of the database has no letters for that name: it should be UTF8"},
+        {"22P05", PAWL_INVALID,
+         "the encoding of the database has no letters for that name, note or owner: it should be UTF8"},
+        {"22021", PAWL_INVALID,
+         "the encoding of the database has no letters for that name, note or owner: it should be UTF8"},
         {"25006", PAWL_UNREACHABLE, "it is read-only, a standby perhaps: locks need the primary"},
         {"40001", PAWL_UNREACHABLE, "a transaction came between"},
         {"40P01", PAWL_UNREACHABLE, "a transaction stood in the way (deadlock)"},
@@ -77,23 +80,19 @@ int error_of_result(const struct postgres *postgres, const PGresult *result, str
         return why_set(why, PAWL_SYSTEM, "%s: it says: %.300s", postgres->where, message);
 }
 
-/* What libpq says is for people: several lines, of which the last tells most. The words are the server's where it said
- * them; in other languages they are not known, and a connection that fails is unreachable. */
+/* What libpq says by itself is for people: several lines, of which the last tells most. In other languages the words are not
+ * known, and a connection that fails is unreachable. */
 static const struct phrase {
         const char *words;
         int code;
 } phrases[] = {
-        {"password authentication failed", PAWL_DENIED},
-        {"authentication failed", PAWL_DENIED},
-        {"no pg_hba.conf entry", PAWL_DENIED},
+        {"authentication", PAWL_DENIED},
         {"no password supplied", PAWL_DENIED},
         {"does not support SSL", PAWL_DENIED},
         {"certificate", PAWL_DENIED},
         {"SSL error", PAWL_DENIED},
         {"root certificate file", PAWL_DENIED},
-        {"role \"", PAWL_DENIED},
         {"permission denied", PAWL_DENIED},
-        {"database \"", PAWL_NOT_FOUND},
         {"out of memory", PAWL_NO_MEMORY},
 };
 
@@ -108,20 +107,41 @@ static const char *last_line(const char *text)
         return last;
 }
 
+static int code_of_phrase(const char *text)
+{
+        for (size_t i = 0; i < sizeof(phrases) / sizeof(*phrases); i++)
+                if (strstr(text, phrases[i].words))
+                        return phrases[i].code;
+        return PAWL_UNREACHABLE;
+}
+
+/* By the server's SQLSTATE, if it said one: its words have names in them (the role, the database), and say "role" also where
+ * there are too many connections for one. */
+int error_of_connecting(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why)
+{
+        const char *text = PQerrorMessage(conn);
+        const struct meaning *meaning;
+        char state[6], line[380];
+        const char *said = pq_error_state(text, state);
+
+        if (!said) {
+                pq_error_line(last_line(text), line, sizeof(line));
+                return why_set(why, code_of_phrase(text), "%s: %s", postgres->where, line);
+        }
+        meaning = find_meaning(state);
+        pq_error_line(said, line, sizeof(line));
+        return why_set(why, meaning ? meaning->code : PAWL_UNREACHABLE, "%s: %s (%s)", postgres->where, line, state);
+}
+
+/* One that stood says nothing about the next: whatever ended it, another is tried. */
 int error_of_connection(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why)
 {
         const char *text = PQerrorMessage(conn);
         const char *last = last_line(text);
         size_t length = strcspn(last, "\n");
-        int code = PAWL_UNREACHABLE;
 
-        for (size_t i = 0; i < sizeof(phrases) / sizeof(*phrases) && code == PAWL_UNREACHABLE; i++)
-                if (strstr(text, phrases[i].words))
-                        code = phrases[i].code;
-        if (strstr(text, "starting up") || strstr(text, "shutting down") || strstr(text, "recovery mode"))
-                code = PAWL_UNREACHABLE;
-        return why_set(why, code, "%s: %.*s", postgres->where, (int)(length < 380 ? length : 380),
-                       length ? last : "the connection was lost");
+        return why_set(why, strstr(text, "out of memory") ? PAWL_NO_MEMORY : PAWL_UNREACHABLE, "%s: %.*s",
+                       postgres->where, (int)(length < 380 ? length : 380), length ? last : "the connection was lost");
 }
 
 bool error_passes(const struct pawl_why *why)

@@ -12,7 +12,8 @@ struct ghost {
         uint64_t uid[2];
         int64_t until;
         bool asked;
-        char key[]; /* with the prefix */
+        bool failed; /* the server lives, and could not do it: its row is locked, mostly */
+        char key[];  /* with the prefix */
 };
 
 static void ghost_free(struct ghost *ghost)
@@ -32,15 +33,38 @@ static int write_ghost(struct ask *ask, struct wire *wire)
         return wire_send(wire, ask, SQL_CANCEL, &values);
 }
 
+static struct ghost *first_failed(const struct postgres *postgres)
+{
+        for (struct list *at = postgres->ghosts.next; at != &postgres->ghosts; at = at->next)
+                if (container_of(at, struct ghost, listed)->failed)
+                        return container_of(at, struct ghost, listed);
+        return NULL;
+}
+
+/* A row that was locked is locked for a while. */
+static void ask_later(struct ghost *ghost)
+{
+        list_remove(&ghost->listed); /* behind the others */
+        list_append(&ghost->postgres->ghosts, &ghost->listed);
+        ghost->failed = true;
+        retry_later(ghost->postgres);
+}
+
 static void ghost_answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
         struct ghost *ghost = container_of(ask, struct ghost, ask);
         struct postgres *postgres = ghost->postgres;
 
         ghost->asked = false;
-        if (why && (!wire_ready(&postgres->wire) || error_passes(why)))
-                return; /* once more when the connection is back, or with the next ghost */
+        if (why && !wire_ready(&postgres->wire))
+                return; /* once more when the connection is back */
+        if (why && !is_final(why) && postgres_now(postgres) < ghost->until) {
+                ask_later(ghost);
+                return;
+        }
         ghost_free(ghost);
+        if (first_failed(postgres))
+                retry_later(postgres);
         if (!why)
                 claims_granted(postgres, rows);
 }
@@ -49,6 +73,15 @@ static void ghost_ask(struct ghost *ghost)
 {
         if (!ghost->asked && wire_ask(&ghost->postgres->wire, &ghost->ask) == PAWL_OK)
                 ghost->asked = true;
+}
+
+/* One at a time, the one that failed longest ago: each may keep what is behind it waiting for as long as lock_timeout. */
+void ghosts_retry(struct postgres *postgres)
+{
+        struct ghost *ghost = first_failed(postgres);
+
+        if (ghost && wire_ready(&postgres->wire))
+                ghost_ask(ghost);
 }
 
 void ghost_of_part(const struct part *part)
@@ -79,8 +112,11 @@ void ghosts_up(struct postgres *postgres)
 
         for (struct list *at = postgres->ghosts.next; at != &postgres->ghosts; at = next) {
                 next = at->next;
-                ghost_ask(container_of(at, struct ghost, listed));
+                if (!container_of(at, struct ghost, listed)->failed)
+                        ghost_ask(container_of(at, struct ghost, listed));
         }
+        if (first_failed(postgres))
+                retry_later(postgres);
 }
 
 void ghosts_down(struct postgres *postgres)

@@ -239,22 +239,72 @@ int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct val
 
 static void nobody_hears(struct ask *ask, const PGresult *rows, const struct pawl_why *why);
 
-/* A statement of our own in the same flight as another, whose answer nobody needs. */
-static bool send_beside(struct wire *wire, enum sql sql, const struct values *values)
-{
-        struct ask *ask = calloc(1, sizeof(*ask));
+/* A statement of our own in the same flight as another, whose answer no claim needs. */
+struct beside {
+        struct ask ask; /* first */
+        struct wire *wire;
+};
 
-        if (!ask)
+static bool send_beside(struct wire *wire, enum sql sql, const struct values *values,
+                        void (*answered)(struct ask *, const PGresult *, const struct pawl_why *))
+{
+        struct beside *beside = calloc(1, sizeof(*beside));
+
+        if (!beside)
                 return false;
-        ask->answered = nobody_hears;
-        ask->sent_at = loop_now(loop_of(wire));
-        list_init(&ask->listed);
-        if (wire_send(wire, ask, sql, values) != PAWL_OK) {
-                free(ask);
+        beside->wire = wire;
+        beside->ask.answered = answered;
+        beside->ask.sent_at = loop_now(loop_of(wire));
+        list_init(&beside->ask.listed);
+        if (wire_send(wire, &beside->ask, sql, values) != PAWL_OK) {
+                free(beside);
                 return false;
         }
-        list_append(&wire->asked, &ask->listed);
+        list_append(&wire->asked, &beside->ask.listed);
         return true;
+}
+
+/* ---- news behind a hand-over --------------------------------------------------------------------------------------- */
+
+/* From then on those who were granted something have looked by themselves (LOOK_MOST in pg_wait.c). */
+#define NEWS_LAST (20 * SECOND)
+
+/* It failed, and the session still has the news: others that commit with a NOTIFY have kept it waiting for longer than
+ * lock_timeout, or somebody has cancelled it. Once more in a while: who was granted the lock does not know it yet. */
+static void told_others(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
+{
+        struct wire *wire = container_of(ask, struct beside, ask)->wire;
+        int64_t now = loop_now(loop_of(wire));
+
+        (void)rows;
+        if (!why) {
+                wire->untold_since = 0;
+        } else if (wire->state == READY && !is_failing(wire)) {
+                if (!wire->untold_since)
+                        wire->untold_since = now;
+                wire->untold = now - wire->untold_since < NEWS_LAST;
+                if (wire->untold)
+                        retry_later(wire->postgres);
+                else
+                        wire->untold_since = 0;
+        }
+        free(ask);
+}
+
+/* Without memory: who was granted it looks by itself, later. */
+static void send_news(struct wire *wire)
+{
+        wire->untold = false;
+        send_beside(wire, SQL_TELL, &(struct values){.count = 0}, told_others);
+}
+
+void wire_tell_again(struct wire *wire)
+{
+        if (!wire->untold || wire->state != READY || is_failing(wire))
+                return;
+        send_news(wire);
+        watch_time(wire);
+        wire_flush(wire);
 }
 
 /* Another bound than the server has: said before what it is for. Without memory the next time. */
@@ -263,7 +313,7 @@ static void send_bound(struct wire *wire)
         struct values values = {.count = 0};
 
         value_number(&values, wire->postgres->lock_limit / MS);
-        if (send_beside(wire, SQL_BOUND, &values))
+        if (send_beside(wire, SQL_BOUND, &values, nobody_hears))
                 wire->lock_limit = wire->postgres->lock_limit;
 }
 
@@ -297,8 +347,8 @@ static int send_ask(struct wire *wire, struct ask *ask)
         if (code != PAWL_OK)
                 return code;
         list_append(&wire->asked, &ask->listed);
-        if (ask->tells) /* without memory: who was granted it looks by itself, later */
-                send_beside(wire, SQL_TELL, &(struct values){.count = 0});
+        if (ask->tells)
+                send_news(wire);
         watch_time(wire);
         wire_flush(wire);
         if (idle && !wire->patient)
@@ -473,9 +523,12 @@ static void connected(struct wire *wire)
 {
         wire->met = true;
         wire->prepared = 0;
+        wire->untold = false; /* what the last session had is gone with it */
+        wire->untold_since = 0;
         wire->installed = false;
         wire->older = 0;
         wire->version = PQserverVersion(wire->conn);
+        PQsetErrorVerbosity(wire->conn, PQERRORS_DEFAULT);
         if (PQsetnonblocking(wire->conn, 1) != 0 || !PQenterPipelineMode(wire->conn)) {
                 connection_lost(wire);
                 return;
@@ -531,7 +584,7 @@ static void connect_failed(struct wire *wire)
         struct pawl_why why;
 
         wire->met = wire->met || PQbackendPID(wire->conn) != 0 || PQserverVersion(wire->conn) != 0;
-        error_of_connection(wire->postgres, wire->conn, &why);
+        error_of_connecting(wire->postgres, wire->conn, &why);
         connect_next(wire, &why);
 }
 
@@ -638,6 +691,7 @@ int wire_connect(struct wire *wire)
                 return PAWL_NO_MEMORY;
         wire->tried++;
         PQsetNoticeReceiver(wire->conn, keep_quiet, NULL);
+        PQsetErrorVerbosity(wire->conn, PQERRORS_VERBOSE); /* for the SQLSTATE of a refusal: error_of_connecting */
         wire->state = CONNECTING;
         loop_set(loop, &wire->limit, loop_now(loop) + (wire->until - loop_now(loop)) / left);
         if (PQstatus(wire->conn) == CONNECTION_BAD)
@@ -831,7 +885,7 @@ void wire_close(struct wire *wire)
                 list_remove(&ask->listed);
                 PQclear(ask->result);
                 ask->result = NULL;
-                if (ask->answered == nobody_hears)
+                if (ask->answered == nobody_hears || ask->answered == told_others)
                         free(ask);
         }
         free(wire->hosts);

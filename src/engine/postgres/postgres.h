@@ -115,11 +115,12 @@ struct wire {
         uint32_t found;                  /* addresses */
         uint32_t tried;                  /* of them, in this attempt */
         struct ask hello;
-        int64_t until;     /* of the attempt to connect */
-        int64_t heard_at;  /* when the last answer came: what waits behind others is not overdue */
-        int64_t lost_at;   /* when the last one that was ready was lost */
-        uint64_t session;  /* this connection's id: fresh and random each time */
-        uint64_t prepared; /* a bit for each statement */
+        int64_t until;        /* of the attempt to connect */
+        int64_t heard_at;     /* when the last answer came: what waits behind others is not overdue */
+        int64_t lost_at;      /* when the last one that was ready was lost */
+        int64_t untold_since; /* when it first failed to notify others; 0: it did not */
+        uint64_t session;     /* this connection's id: fresh and random each time */
+        uint64_t prepared;    /* a bit for each statement */
         enum wire_state state;
         enum sql enter; /* the statement that opens the session */
         struct loop_hot hot;
@@ -136,6 +137,7 @@ struct wire {
         bool installed;      /* the schema was installed for this connection already */
         int older;           /* the version that it had then; 0: there was none */
         bool looks;          /* nothing is said first, for who only looks (pg_examine.c) */
+        bool untold;         /* those whom it handed locks to are to be notified again */
         bool patient;        /* asks may take as long as they like: they wait for a lock (advisory) */
         struct pawl_why why; /* why it is not READY */
 };
@@ -153,6 +155,8 @@ int wire_send(struct wire *wire, struct ask *ask, enum sql sql, const struct val
 #define LOCK_LIMIT_MOST SECOND
 /* A lease of this length will be renewed here: no statement may hold the renewal up for long. */
 void postgres_bound(struct postgres *postgres, int64_t ttl);
+/* Notifies those whom the session handed locks to, if that has failed. */
+void wire_tell_again(struct wire *wire);
 /* The asker goes away: its rows will be dropped. Only for asks that were asked and not answered. */
 void wire_forget(struct wire *wire, struct ask *ask);
 /* Ends the connection from our side; down is told in a later turn. */
@@ -176,6 +180,7 @@ void wire_be_ready(struct wire *wire);
 
 /* pg_error.c: a PAWL_ code and a sentence. */
 int error_of_result(const struct postgres *postgres, const PGresult *result, struct pawl_why *why);
+int error_of_connecting(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why); /* it never stood */
 int error_of_connection(const struct postgres *postgres, const PGconn *conn, struct pawl_why *why);
 /* Is it a state of the server, or of a transaction, that passes? */
 bool error_passes(const struct pawl_why *why);
@@ -349,6 +354,7 @@ void wait_free(struct postgres *postgres);
 /* pg_ghost.c: remembers to clean up after a claim. Without memory the lease has to do it. */
 void ghost_of_part(const struct part *part);
 void ghosts_up(struct postgres *postgres);
+void ghosts_retry(struct postgres *postgres); /* what failed although there is a connection */
 void ghosts_down(struct postgres *postgres);
 void ghosts_free(struct postgres *postgres);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../base/pq_error.h"
 #include "pgguard.h"
 
 /* By SQLSTATE or its class; the first that fits. Errors of PostgreSQL: appendix A of its manual. */
@@ -132,38 +133,6 @@ int pgguard_tell(const struct pgguard *postgres, struct pgguard_call *call, cons
 
 /* ---- connections --------------------------------------------------------------------------------------------------- */
 
-/* libpq has the SQLSTATE of a refused connection in its text alone: "FATAL:  28P01: password ..." (PQERRORS_VERBOSE). */
-static const char *find_state(const char *text, char state[6])
-{
-        for (const char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  ")) {
-                at += 3;
-                if (strspn(at, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && strncmp(at + 5, ": ", 2) == 0) {
-                        snprintf(state, 6, "%.5s", at);
-                        return at + 7;
-                }
-        }
-        *state = 0;
-        return NULL;
-}
-
-/* One line, without where in its source libpq or the server stood. */
-static void one_line(const char *text, char *line, size_t size)
-{
-        const char *location = strstr(text, "LOCATION:");
-        size_t length = location ? (size_t)(location - text) : strlen(text);
-        size_t used = 0;
-
-        for (size_t i = 0; i < length && used + 1 < size; i++) {
-                char c = text[i] == '\n' || text[i] == '\t' ? ' ' : text[i];
-
-                if (c != ' ' || (used > 0 && line[used - 1] != ' '))
-                        line[used++] = c;
-        }
-        while (used > 0 && line[used - 1] == ' ')
-                used--;
-        line[used] = 0;
-}
-
 static int tell_state(const struct pgguard *postgres, const char *state, const char *line, struct pawl_why *why)
 {
         size_t at = place_of(state);
@@ -179,11 +148,11 @@ int pgguard_tell_connect(const struct pgguard *postgres, const PGconn *conn, str
 {
         const char *text = PQerrorMessage(conn);
         char state[6];
-        const char *said = find_state(text, state);
+        const char *said = pq_error_state(text, state);
         char line[400];
         bool invalid;
 
-        one_line(said ? said : text, line, sizeof(line));
+        pq_error_line(said ? said : text, line, sizeof(line));
         if (said)
                 return tell_state(postgres, state, line, why);
         invalid = strncmp(text, "invalid ", 8) == 0 || strncmp(text, "could not match ", 16) == 0;

@@ -128,7 +128,7 @@ def a_waiter_whose_connection_is_ended_waits_on():
     holder, held, (waiter,) = held_and_waited_for(store)
     before = store.line("a")
     store("SELECT pg_terminate_backend(%s)", before[1])
-    eventually(lambda: len(store.line("a")) == 2 and store.line("a")[1] != before[1], "it does not wait any more")
+    eventually(lambda: (lambda line: len(line) == 2 and line[1] != before[1])(store.line("a")), "it does not wait any more")
     equal(holder.check(), OK)
     equal(holder.release(), OK)
     got = waiter.hear()
@@ -250,6 +250,24 @@ def a_refused_try_leaves_nothing_and_one_whose_time_is_over_is_not_granted_later
         if got.code == OK:
             equal(other.release(), OK)
         eventually(lambda: not store.line("a"), "who gave up holds it")
+
+
+@test
+def a_release_that_fails_after_it_was_done_is_no_lock_that_was_lost():
+    """To unlock is not undone with its transaction: one that is cancelled then has been done, and finds nothing when it is repeated."""
+    store = Advisory.new()
+    equal(warmed(store.url()).leave(), 0)
+    store("CREATE SEQUENCE public.unlocked")
+    store("SET allow_system_table_mods = on; ALTER FUNCTION pg_catalog.pg_advisory_unlock(bigint) RENAME TO pg_advisory_unlock_once;"
+          "CREATE FUNCTION pg_catalog.pg_advisory_unlock(key bigint) RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE done boolean; BEGIN"
+          " done := pg_advisory_unlock_once(key); IF done AND nextval('public.unlocked') = 1 THEN"
+          " RAISE query_canceled; END IF; RETURN done; END $$")
+    holder, other = Peer(store.url()), Peer(store.url())
+    equal(holder.acquire("a", ttl=LONG).code, OK)
+    equal(holder.release(), OK)
+    equal(store("SELECT last_value, is_called FROM public.unlocked"), [(1, True)])
+    equal(other.acquire("a", ttl=LONG).code, OK)
+    equal(other.release(), OK)
 
 
 main(missing("postgres"))

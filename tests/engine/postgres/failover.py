@@ -82,6 +82,62 @@ def tokens_grow_over_a_fail_over_also_those_of_advisory_locks():
         equal(peer.release(), OK)
 
 
+@test(within=180)
+def a_standby_that_lacks_the_last_commits_grants_nothing_twice_and_nobody_starves():
+    """Asynchronous replication, cut off some time before the primary dies. What was granted since is forgotten."""
+    store = pair()
+    store.url = url_of_both(store)
+    store.primary("ALTER SYSTEM RESET synchronous_standby_names")
+    with open(os.path.join(store.primary.data, "postgresql.conf"), "a", encoding="utf-8") as file:
+        file.write("synchronous_standby_names = ''\n")
+    store.primary("SELECT pg_reload_conf()")
+    holder, other, *waiters = peers(store, 6, timeout="4s")
+    newcomer = Peer(store.url(timeout="20s"))
+    equal(other.acquire("b", ttl=5000).code, OK)
+    place, = store.primary("SELECT pg_current_wal_lsn()")[0]
+    eventually(lambda: store.standby("SELECT pg_last_wal_replay_lsn() >= %s", place) == [(True,)])
+    receiver = next(pid for pid in store.standby.children()
+                    if "walreceiver" in open("/proc/%d/cmdline" % pid, encoding="utf-8", errors="replace").read())
+    stand_still(receiver)
+    equal(other.release(), OK)  # forgotten as what follows is: it looks held for the rest of its lease
+    for _ in range(50):
+        last = holder.acquire("a", ttl=LONG)
+        equal(last.code, OK, last.text)
+        equal(holder.release(), OK)
+    held = holder.acquire("a", ttl=5000)
+    equal(held.code, OK)
+    for number, waiter in enumerate(waiters, 2):
+        waiter.request("a", ttl=LONG)
+        eventually(lambda: len(store.line("a")) == number)
+    store.primary.kill()
+    os.kill(receiver, signal.SIGKILL)
+    store.members = [store.standby, store.primary]
+    store.asked("SELECT 1")  # it begins anew after that
+    store.standby.promote()
+    eventually(lambda: store.asked("SELECT pg_is_in_recovery()") == [(False,)], "it does not take over", patience=60)
+    require(holder.number("lost") or held.token not in [token for token, in store.asked("SELECT token FROM pawl.lock")],
+            "it has all: this test shows nothing")
+    eventually(lambda: holder.check() == LOST, "it believes in a lock that was forgotten")
+    equal(holder.release(), LOST)
+    first = eventually(lambda: [waiter for waiter in waiters if waiter.heard()], "nobody gets it", patience=60)
+    eventually(lambda: len(store.line("a")) == len(waiters), lambda: "they did not come over: %r" % store.line("a"), patience=60)
+    newcomer.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == len(waiters) + 1)
+    last = held.token
+    waiters = first + [waiter for waiter in waiters if waiter not in first] + [newcomer]  # who came back first may be first
+    for waiter in waiters:
+        got = waiter.hear(40)
+        equal(got.code, OK)
+        require(got.token > last, "a token came again", got.token, last)
+        last = got.token
+        require(not [one for one in waiters if one is not waiter and one.heard()], "two hold it")
+        equal(waiter.release(), OK)
+    got = other.acquire("b", wait=30000, patience=40)
+    equal(got.code, OK, "what was given back is held for longer than its lease")
+    equal(other.release(), OK)
+    nothing_is_left(store)
+
+
 @test(within=120)
 def a_standby_alone_is_refused_in_a_sentence_and_used_as_soon_as_it_leads():
     store = pair()

@@ -481,6 +481,90 @@ def a_holder_that_stood_still_past_its_lease_is_told_and_its_late_release_does_n
 
 
 @test
+def a_waiter_for_whose_role_there_are_too_many_connections_goes_on_waiting():
+    store = Postgres.one()
+    holder = warmed(store.url())
+    held = holder.acquire("a", ttl=LONG)
+    equal(held.code, OK, held.text)
+    role = store.role("crowded", "CREATE ON DATABASE postgres", "pg_monitor", options="LOGIN SUPERUSER CONNECTION LIMIT 1")
+    waiter = Peer(store.url(user=role, timeout="20s"))
+    waiter.request("a", ttl=LONG)
+    eventually(lambda: len(store.line("a")) == 2)
+    store("ALTER ROLE %s NOSUPERUSER CONNECTION LIMIT 0" % role)
+    store("GRANT USAGE ON SCHEMA pawl TO %s" % role)
+    store("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl TO %s" % role)
+    store("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", role)
+    eventually(lambda: len(store.line("a")) == 1)
+    time.sleep(1)  # it was refused a connection by now, mostly
+    require(not waiter.heard(), "it was refused")
+    store("ALTER ROLE %s CONNECTION LIMIT 1" % role)
+    eventually(lambda: len(store.line("a")) == 2)
+    equal(holder.release(), OK)
+    equal(waiter.hear().code, OK)
+    equal(waiter.release(), OK)
+    equal(waiter.leave(), 0)
+    nothing_is_left(store)
+
+
+@test
+def a_release_that_met_a_locked_row_is_made_good_when_the_row_is_free():
+    """The caller hears that it is in doubt; what is left is not held until its lease ends."""
+    import psycopg2
+    store = Postgres.one()
+    holder, next_one = peers(store, 2, timeout="1s")
+    equal(holder.acquire("a", ttl=600000).code, OK)
+    member = store.members[0]
+    other = psycopg2.connect(host=member.data, port=member.port, user=ADMINISTRATOR, dbname="postgres")
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT FROM pawl.lock WHERE name = %s FOR UPDATE", (store.prefix + "a",))
+            equal(holder.ask("release").code, IN_DOUBT)
+            time.sleep(1)  # and what cleans up behind it has met the row too
+            other.rollback()
+    finally:
+        other.close()
+    got = next_one.acquire("a", wait=30000, ttl=LONG, patience=40)
+    equal(got.code, OK, "it is held by nobody until its lease ends", got.text)
+    equal(next_one.release(), OK)
+    nothing_is_left(store)
+
+
+@test
+def a_waiter_hears_that_it_was_granted_the_lock_although_it_could_not_be_notified_at_first():
+    """It would look by itself after 20 s. A NOTIFY can fail: others that commit with one come first, one after the other."""
+    store = Postgres.new()
+    equal(warmed(store.url()).leave(), 0)
+    role = store.role("worker", "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl", "SELECT, UPDATE ON pawl.lock",
+                      "SELECT, INSERT, DELETE ON pawl.wait")
+    holder, waiter = [warmed(store.url(user=role)) for _ in range(2)]
+    equal(holder.acquire("a", ttl=600000).code, OK)
+    waiter.request("a", ttl=600000)
+    eventually(lambda: len(store.line("a")) == 2)
+    store("REVOKE EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) FROM PUBLIC")
+    equal(holder.release(), OK)
+    eventually(lambda: len(store.line("a")) == 1)
+    time.sleep(0.5)
+    require(not waiter.heard(), "it was notified: this test shows nothing")
+    store("GRANT EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) TO PUBLIC")
+    got = waiter.hear(15)
+    equal(got.code, OK)
+    equal(waiter.release(), OK)
+    nothing_is_left(store)
+
+
+@test
+def a_limit_that_is_no_int_of_the_server_is_none():
+    store = Postgres.one()
+    holder, other = peers(store, 2)
+    for peer in holder, other:
+        got = peer.acquire("a", mode=1, holders=2 ** 32 - 1)
+        equal(got.code, OK, got.text)
+    for peer in holder, other:
+        equal(peer.release(), OK)
+    nothing_is_left(store)
+
+
+@test
 def a_row_changed_by_hand_is_a_lock_that_is_lost():
     store = Postgres.one()
     holder, other = peers(store, 2)

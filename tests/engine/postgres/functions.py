@@ -1521,6 +1521,61 @@ def an_advisory_lock_has_growing_tokens_also_after_the_counter_was_lost():
     three(statement("advisory_give"), number)
 
 
+@test
+def what_no_client_asks_for_is_refused_and_spoils_nothing_for_others():
+    """A role that may call the functions could leave a row with which no lock can be shown, broken or given back."""
+    one, two = Session(), Session()
+    held = one.hold("odd1")
+    for odd in ({"ttl": 0}, {"ttl": -1}, {"ttl": None}, {"ttl": 2 ** 63 - 1}, {"delay": -1}, {"delay": None}, {"delay": 2 ** 63 - 1},
+                {"mode": 2}, {"mode": None}, {"mode": 1, "limit": -1}):
+        for name in "odd1", "odd2":
+            try:
+                two.acquire(name, **odd)
+            except psycopg2.DataError as refused:
+                equal(refused.pgcode, "22023", odd)
+            else:
+                require(False, "%r was accepted" % odd)
+    for words in ("NULL, 1", "gen_random_uuid(), NULL"):
+        try:
+            two("SELECT acquire('odd2', %s, '', '', 0, 0, 1000, 0, 0, false, false, 0)" % words)
+        except psycopg2.DataError:
+            continue
+        require(False, words)
+    equal(two.show("odd2"), [])
+    equal([entry.role for entry in two.show("odd1")], [1])
+    equal(one.release("odd1", held.uid)[0], 1)
+    equal(two.hold("odd1", ttl=366 * 24 * 3600 * 1000, delay=366 * 24 * 3600 * 1000).token > held.token, True)
+    equal(two.breaks("odd1")[0], 1)
+
+
+@test
+def a_release_that_is_repeated_notifies_the_next_holder_again():
+    """The connection was lost between the release and the NOTIFY behind it, so that nobody knows who has the lock."""
+    for mode in 0, 1:
+        name = "again%d" % mode
+        one, two, back = Session(), Session(), Session()
+        held = one.hold(name)
+        waiter = two.acquire(name, mode=mode)
+        equal(waiter.token, 0)
+        one(statement("release"), name, held.uid, one.client, False)
+        one.connection.close()
+        equal(two.notes, [])
+        for again in (lambda: equal(back.release(name, held.uid)[0], 1)), (lambda: equal(back.cancel(name, held.uid)[0], 0)):
+            again()
+            token, lease = two.told("granted", waiter.uid)
+            require(token > held.token)
+            equal(lease, 1, "it would be used without asking first")
+            two.notes.clear()
+        equal(two.release(name, waiter.uid)[0], 1)
+
+
+@test
+def what_lists_locks_is_not_compiled_first():
+    """The engine's own sessions say jit = off; an administrator's do not."""
+    equal(Session()("SELECT 'jit=off' = ANY(proconfig) FROM pg_proc WHERE proname = 'list_between' AND pronamespace = 'pawl'::regnamespace"),
+          [(True,)])
+
+
 def main():
     chosen = [function for function in tests if not sys.argv[1:] or any(word in function.__name__ for word in sys.argv[1:])]
     install()

@@ -241,7 +241,36 @@ def a_database_that_is_not_there_is_said_with_its_name():
 def no_more_connections_is_said_and_passes():
     store = Postgres.one()
     user = store.role("crowded", options="LOGIN CONNECTION LIMIT 0")
-    refusal(store.url(user=user, **SOON), (UNREACHABLE, FULL, DENIED), "connections")
+    base = store.database("crowded", "CONNECTION LIMIT 0")
+    worker = store.role("latecomer")
+    refusal(store.url(user=user, **SOON), UNREACHABLE, "connections.*crowded")
+    refusal(store.url(user=worker, database=base, **SOON), UNREACHABLE, "connections.*crowded")
+    store("ALTER DATABASE %s ALLOW_CONNECTIONS false" % base)
+    refusal(store.url(user=worker, database=base, **SOON), UNREACHABLE, "crowded.*not currently accepting")
+
+
+@test
+def a_client_that_pg_hba_rejects_is_denied():
+    store = Postgres.new()
+    store("SELECT 1")
+    with open(os.path.join(store.members[0].data, "pg_hba.conf"), "w", encoding="utf-8") as file:
+        file.write("local all all trust\nhost postgres all all reject\n")
+    store("SELECT pg_reload_conf()")
+    eventually(lambda: Peer(store.url(**SOON)).acquire("a").code != OK, "it is still let in")
+    refusal(store.url(**SOON), DENIED, "rejects")
+    refusal(store.url(database="template1", **SOON), DENIED, "pg_hba")
+
+
+@test
+def a_program_whose_name_is_not_utf8_gets_its_locks():
+    """Whoever holds a lock is written beside it, with the name of the program. One is cut within a letter."""
+    store = Postgres.one()
+    for name in (b"caf\xe9", b"x" * 39 + "\u00e4".encode(), "\u00e4".encode()):
+        done = subprocess.run([name, "run", "-n", "-e", store.url(), "a", "--", "true"], executable=PAWL, stderr=subprocess.PIPE,
+                              check=False, timeout=PATIENCE * 2)
+        equal(done.returncode, 0, done.stderr)
+    owners = [owner.split(":")[2] for owner, in store("SELECT (unnest(past)).owner FROM pawl.lock WHERE name = %s", store.prefix + "a")]
+    equal(owners, ["\u00e4", "x" * 39 + "?", "caf?"])
 
 
 # ---- what an administrator may have set ----------------------------------------------------------------------------------
