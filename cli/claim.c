@@ -93,30 +93,31 @@ static void print_refused(const char *name, int code, const struct holders *hold
         json_end(stdout);
 }
 
-static void say_refused(pawl_client *client, const struct claim_request *request, const char *name, int code)
+static void say_refused(pawl_client *client, const struct claim_request *request, const char *name, int code,
+                        struct holders *holders)
 {
         const char *shown = request->shown ? request->shown : name;
-        struct holders holders;
         char who[256], wait[24], message[512];
 
-        holders_look(client, name, &holders);
-        holders_text(&holders, who, sizeof(who));
+        if (!holders->silent) /* it would keep us waiting once more */
+                holders_look(client, name, holders);
+        holders_text(holders, who, sizeof(who));
         if (code == PAWL_TIMEOUT)
                 snprintf(message, sizeof(message), "'%s' was not free within %s: %s", shown,
                          duration_text(request->wait_ms, wait), who);
-        else if (holders.silent)
+        else if (holders->silent)
                 snprintf(message, sizeof(message), "'%s' is held by another client", shown);
-        else if (holders.known && !holders.count)
+        else if (holders->known && !holders->count)
                 snprintf(message, sizeof(message), "'%s' was taken a moment ago: %s", shown, who);
         else
                 snprintf(message, sizeof(message), "'%s' is %s", shown, who);
-        announce(&(struct event){.what = "refused", .name = shown, .holders = &holders}, "%s", message);
+        announce(&(struct event){.what = "refused", .name = shown, .holders = holders}, "%s", message);
         if (settings.json)
-                print_refused(shown, code, &holders, message);
+                print_refused(shown, code, holders, message);
 }
 
-static int exit_status(pawl_client *client, const struct claim_request *request, const char *name, int code,
-                       const struct pawl_why *why, int signal)
+static int exit_status(struct signals *signals, pawl_client *client, const struct claim_request *request,
+                       const char *name, int code, struct holders *seen, const struct pawl_why *why, int signal)
 {
         if (code == PAWL_CANCELLED && signal)
                 return EXIT_SIGNAL + signal;
@@ -125,14 +126,15 @@ static int exit_status(pawl_client *client, const struct claim_request *request,
         if (code != PAWL_BUSY && code != PAWL_TIMEOUT)
                 return fail(code, why);
         if ((!settings.quiet || settings.json) && !request->silent) /* flock(1) says nothing; here -q does that */
-                say_refused(client, request, name, code);
-        return (int)request->conflict_status;
+                say_refused(client, request, name, code, seen);
+        signal = claim_signal(signals); /* it may have come while the store was asked */
+        return signal ? EXIT_SIGNAL + signal : (int)request->conflict_status;
 }
 
 /* One claim, from the request to the answer. */
 static int claim_once(struct signals *signals, pawl_client *client, const char *name,
-                      const struct claim_request *request, int64_t wait_ms, pawl_lock **lock, struct pawl_why *why,
-                      int *signal)
+                      const struct claim_request *request, int64_t wait_ms, pawl_lock **lock, struct holders *seen,
+                      struct pawl_why *why, int *signal)
 {
         struct answer answer = {0};
         struct waiting waiting;
@@ -148,9 +150,10 @@ static int claim_once(struct signals *signals, pawl_client *client, const char *
                 *lock = NULL;
                 return code;
         }
-        waiting_begin(&waiting, client, name, request);
+        waiting_begin(&waiting, client, name, request, &answer.told);
         code = wait_for_answer(signals, client, &answer, &waiting, signal);
         waiting_end(&waiting);
+        *seen = waiting.holders;
         if (code == PAWL_OK)
                 return PAWL_OK;
         if (!*signal)
@@ -195,15 +198,16 @@ int claim_wait(struct signals *signals, pawl_client *client, const char *name, c
                pawl_lock **lock)
 {
         struct pawl_why why = {0};
+        struct holders seen = {0};
         int signal = 0;
         int64_t wait_ms;
-        int code = claim_once(signals, client, name, request, wait_option(request), lock, &why, &signal);
+        int code = claim_once(signals, client, name, request, wait_option(request), lock, &seen, &why, &signal);
 
         /* -n does not wait for a holder. Nobody holds it here: a job whose last run was killed must not be skipped. */
         if (code == PAWL_BUSY && request->wait_ms == 0 && is_nobodys(client, name, &wait_ms))
-                code = claim_once(signals, client, name, request, wait_ms, lock, &why, &signal);
+                code = claim_once(signals, client, name, request, wait_ms, lock, &seen, &why, &signal);
         if (code != PAWL_OK)
-                return exit_status(client, request, name, code, &why, signal);
+                return exit_status(signals, client, request, name, code, &seen, &why, signal);
         announce_detail(&(struct event){.what = "held", .name = name, .token = pawl_token(*lock)},
                         "'%s' is held, token %llu", name, (unsigned long long)pawl_token(*lock));
         return EXIT_DONE;

@@ -74,6 +74,7 @@ struct settings {
         bool quiet;
         uint32_t verbose;
         uint32_t log_format; /* enum log_format */
+        int64_t look_ms;     /* how long the store may take to say who has a lock; 0: as the library has it */
 };
 extern struct settings settings;
 
@@ -104,25 +105,27 @@ int usage_error(const struct command *, const char *format, ...) __attribute__((
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* what failed: also with -q */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* not with -q */
 void detail(const char *format, ...) __attribute__((format(printf, 1, 2))); /* only with -v */
+/* As say(), with a level of the library (enum pawl_level). */
+void say_at(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Who has a lock, as seen a moment ago (waiting.c). */
 struct holders {
-        bool silent;    /* it did not: it cannot be reached, or is not permitted to say */
         bool known;     /* the store has answered */
-        bool queued;    /* we are in the queue */
+        bool silent;    /* it did not: it cannot be reached, or we may not ask it */
+        bool queued;    /* we are in the queue, and know our place */
         uint32_t count; /* of holders; what follows is about the first of them */
         uint32_t waiters;
-        uint32_t ahead; /* of us in the queue; of all if we are not queued */
+        uint32_t ahead; /* of us in the queue */
         uint64_t token;
-        int64_t since_ms;   /* unix time */
-        int64_t lease_ends; /* now_ns() */
-        int64_t delay_ms;   /* nobody holds it: the rest of the lock-delay of a holder that failed */
+        int64_t since_ms;   /* unix time; 0: not known */
+        int64_t lease_ends; /* now_ns(); 0: not known */
+        int64_t delay_ends; /* nobody holds it: when the lock-delay of a holder that failed ends; 0: there is none */
         char owner[PAWL_OWNER_MAX + 1];
         char note[PAWL_NOTE_MAX + 4]; /* in brackets, behind a space; "" if there is none */
 };
 /* Asks the store; blocks as pawl_look does. False: it did not answer, or cannot say. */
 bool holders_look(pawl_client *, const char *name, struct holders *);
-/* "held by web1:4711:pawl (./backup.sh) for 3m12s (lease ends in 8.0s)" */
+/* "held by web1:4711:pawl (./backup.sh) for 3m12s (lease ends within 8.0s)" */
 void holders_text(const struct holders *, char *text, size_t size);
 
 /* What a message is about, for programs that read --log-format json. */

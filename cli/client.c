@@ -33,10 +33,9 @@ static bool said_before(const char *text)
 
 static void log_line(int level, const char *text, void *arg)
 {
-        (void)level;
         (void)arg;
         if (settings.verbose || !said_before(text))
-                say("%s", text);
+                say_at(level, "%s", text);
 }
 
 static uint32_t log_level(void)
@@ -68,8 +67,8 @@ static bool says_create(const char *url)
 static int open_url(const char *url, enum pawl_drive drive, pawl_client **client, struct pawl_why *why)
 {
         return pawl_open(url,
-                         PAWL_OPEN(.drive = drive, .owner = settings.owner, .log = settings.quiet ? NULL : log_line,
-                                   .why = why, .log_level = log_level()),
+                         PAWL_OPEN(.drive = drive, .owner = settings.owner, .look_ms = settings.look_ms,
+                                   .log = settings.quiet ? NULL : log_line, .why = why, .log_level = log_level()),
                          client);
 }
 

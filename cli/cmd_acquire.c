@@ -61,6 +61,7 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
+        settings.look_ms = CLAIM_LOOK_MS;
         status = client_open(PAWL_DRIVE_CALLER, &client);
         if (status != EXIT_DONE)
                 return status;

@@ -31,6 +31,7 @@ static const struct option options[] = {
          &request.claim.conflict_status},
         {0, "ttl", "DUR", "the leader's lease: a dead one is followed after it (10s)", option_some_time,
          &request.claim.ttl_ms},
+        CLAIM_NAMES(request.claim),
         {0, "value", "TEXT", "what observers see of us while we lead", option_text, &request.value},
         {'1', "once", NULL, "end with COMMAND's status instead of campaigning again", option_flag, &request.once},
         {0, "observe", NULL, "print leaders as they change: EPOCH OWNER VALUE", option_flag, &request.observe},
@@ -162,6 +163,16 @@ static bool is_final(int status)
         return !request.hold.child.ended && status != EXIT_LOST;
 }
 
+/* Where the store keeps a dead candidate's place until its session ends, the others pass it over (PAWL_CONFIRM). A dead
+ * leader's lock stays there as long, so that COMMAND needs no lock-delay to die in. */
+static void confirm_turns(const pawl_client *client)
+{
+        if (pawl_capabilities(client) & PAWL_SEES_DEATH || request.claim.delay_ms > 0)
+                return;
+        request.claim.flags = PAWL_CONFIRM;
+        request.claim.own_delay_ms = 0;
+}
+
 static int campaign(struct signals *signals, pawl_client *client)
 {
         for (;;) {
@@ -207,9 +218,11 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
+        settings.look_ms = CLAIM_LOOK_MS;
         status = client_open(PAWL_DRIVE_CALLER, &client);
         if (status != EXIT_DONE)
                 return status;
+        confirm_turns(client);
         status = campaign(&signals, client);
         pawl_close(client);
         return status;

@@ -41,17 +41,26 @@ static int on_lost(pawl_lock *lock)
         return EXIT_LOST;
 }
 
+/* A terminal that belongs to another job must not be read: we would be stopped, and the lease not renewed. */
+static bool may_read_input(void)
+{
+        return !isatty(STDIN_FILENO) || terminal_is_ours();
+}
+
 /* Until standard input ends, a signal comes, or the lock is lost. Its exit status. */
 static int watch(struct signals *signals, pawl_client *client, pawl_lock *lock)
 {
-        struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN},
-                               {.fd = signals->fd, .events = POLLIN},
-                               {.fd = STDIN_FILENO, .events = POLLIN}};
+        enum { LONGEST_MS = 1000 }; /* then who has the terminal is looked at again */
+        int64_t left_ms;
 
         while (pawl_check(lock) == PAWL_OK) {
+                struct pollfd fds[] = {{.fd = pawl_fd(client), .events = POLLIN},
+                                       {.fd = signals->fd, .events = POLLIN},
+                                       {.fd = may_read_input() ? STDIN_FILENO : -1, .events = POLLIN}};
                 int signal;
 
-                if (poll(fds, 3, (int)pawl_remaining_ms(lock) + 1) < 0 && errno != EINTR) {
+                left_ms = pawl_remaining_ms(lock);
+                if (poll(fds, 3, left_ms < LONGEST_MS ? (int)left_ms + 1 : LONGEST_MS) < 0 && errno != EINTR) {
                         say("cannot wait for standard input: %s", strerror(errno));
                         return EXIT_FAILED;
                 }
@@ -89,6 +98,14 @@ static int hold(struct signals *signals, pawl_client *client, pawl_lock *lock)
         return status;
 }
 
+/* main() opens something else for a standard descriptor that was closed. */
+static bool is_readable(int fd)
+{
+        int mode = fcntl(fd, F_GETFL);
+
+        return mode >= 0 && (mode & O_ACCMODE) != O_WRONLY;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         struct arguments arguments;
@@ -99,6 +116,10 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
+        if (!is_readable(STDIN_FILENO)) {
+                say("standard input is closed: the lock is held while it is open");
+                return EXIT_FAILED;
+        }
         settings.json = true;     /* what is printed is for a program, refusals too */
         signal(SIGPIPE, SIG_IGN); /* one that nobody reads must not keep its lock until the lease ends */
         request.leave_with_input = true;
@@ -107,6 +128,7 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
+        settings.look_ms = CLAIM_LOOK_MS;
         status = client_open(PAWL_DRIVE_CALLER, &client);
         if (status != EXIT_DONE)
                 return status;

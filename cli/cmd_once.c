@@ -43,6 +43,7 @@ static const struct option options[] = {
          &request.claim.conflict_status},
         {0, "ttl", "DUR", "the lease: if a runner dies the next one runs after it (10s)", option_some_time,
          &request.claim.ttl_ms},
+        CLAIM_NAMES(request.claim),
         {0, "look", NULL, "print the kept output, run nothing; status 1 if there is none", option_flag, &request.look},
         {0, "forget", NULL, "forget the result: the next caller runs", option_flag, &request.forget},
         HOLD_OPTIONS(request.hold),
@@ -287,6 +288,7 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
+        settings.look_ms = CLAIM_LOOK_MS;
         status = client_open(PAWL_DRIVE_CALLER, &client);
         if (status != EXIT_DONE)
                 return status;

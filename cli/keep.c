@@ -98,25 +98,26 @@ static void on_lost(struct keeper *keeper, int64_t now)
 
         keeper->lost = keeper->said = true;
         what_is_done(keeper, done, sizeof(done));
+        if (keeper->stage == RUNNING && !keeper->child->ended && options->lost_signal)
+                tell_command(keeper, options->lost_signal, now, now + options->kill_after_ms * MS);
         announce(&(struct event){.what = "lost", .name = pawl_name(keeper->lock), .token = pawl_token(keeper->lock)},
                  "the lock '%s' was lost: %s; %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)),
                  done);
-        if (keeper->stage == RUNNING && !keeper->child->ended && options->lost_signal)
-                tell_command(keeper, options->lost_signal, now, now + options->kill_after_ms * MS);
 }
 
+/* What is said may have to wait for whoever reads it: COMMAND is ended first. */
 static void end_command(struct keeper *keeper, int signal, int64_t now, int64_t ms, const char *because)
 {
+        struct event event = {.what = "ending", .name = pawl_name(keeper->lock)};
+        bool killed = is_killed_at_once(keeper, signal);
         char after[24];
 
-        if (is_killed_at_once(keeper, signal))
-                announce(&(struct event){.what = "ending", .name = pawl_name(keeper->lock)},
-                         "%s: the command was killed", because);
-        else
-                announce(&(struct event){.what = "ending", .name = pawl_name(keeper->lock)},
-                         "%s: the command was sent %s, and is killed in %s if it has not ended", because,
-                         signal_name(signal), duration_text(ms, after));
         tell_command(keeper, signal, now, now + ms * MS);
+        if (killed)
+                announce(&event, "%s: the command was killed", because);
+        else
+                announce(&event, "%s: the command was sent %s, and is killed in %s if it has not ended", because,
+                         signal_name(signal), duration_text(ms, after));
 }
 
 static void on_ending(struct keeper *keeper, int64_t now, int64_t remaining_ms)
@@ -141,8 +142,8 @@ static void on_held_too_long(struct keeper *keeper, int64_t now)
 /* Its time was up. */
 static void kill_late_command(struct keeper *keeper, int64_t now)
 {
-        warn("the command under '%s' did not end in time and was killed", pawl_name(keeper->lock));
         kill_command(keeper, now);
+        warn("the command under '%s' did not end in time and was killed", pawl_name(keeper->lock));
 }
 
 /* ---- what time it is -------------------------------------------------------------------------------------------- */
@@ -177,11 +178,11 @@ static void look_for_requests(struct keeper *keeper)
             !pawl_asked(keeper->lock))
                 return;
         keeper->asked = true;
+        if (signal)
+                child_signal(keeper->child, signal);
         announce(&(struct event){.what = "asked", .name = pawl_name(keeper->lock)},
                  signal ? "another client asks for '%s': the command was sent %s" : "another client asks for '%s'%s",
                  pawl_name(keeper->lock), signal ? signal_name(signal) : "");
-        if (signal)
-                child_signal(keeper->child, signal);
 }
 
 static void look_at_clock(struct keeper *keeper, int64_t now)

@@ -212,6 +212,7 @@ struct words {
 
 /* The long options of a command, for near_miss: its own, then those of all commands. */
 static const struct option *own_options;
+static bool json_is_known;
 
 static const char *nth_name(const struct option *options, size_t *index)
 {
@@ -227,8 +228,10 @@ static const char *option_names(size_t index)
 
         if (!name)
                 name = nth_name(common_options, &index);
-        if (!name && index < 2)
-                name = index ? json_option.name : engine_option.name;
+        if (!name && index == 0)
+                name = engine_option.name;
+        else if (!name && index == 1 && json_is_known)
+                name = json_option.name;
         return name;
 }
 
@@ -238,6 +241,7 @@ static void unknown_option(const struct command *command, const struct option *o
         const char *near = NULL;
 
         own_options = options;
+        json_is_known = command->flags & COMMAND_JSON;
         if (length <= NEAR_MAX) {
                 snprintf(word, sizeof(word), "%.*s", (int)length, name);
                 near = near_miss(word, option_names);

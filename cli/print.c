@@ -386,10 +386,16 @@ void json_resume(bool outer)
         json_comma = outer;
 }
 
+static void json_left(FILE *out, const char *key, int64_t ends)
+{
+        int64_t left_ms = (ends - now_ns()) / 1000000;
+
+        if (ends)
+                json_number(out, key, left_ms > 0 ? left_ms : 0);
+}
+
 void json_holders(FILE *out, const struct holders *holders)
 {
-        int64_t left_ms = (holders->lease_ends - now_ns()) / 1000000;
-
         if (!holders->known)
                 return;
         if (holders->count) {
@@ -397,16 +403,17 @@ void json_holders(FILE *out, const struct holders *holders)
                 json_text(out, "owner", holders->owner);
                 if (holders->token)
                         json_token(out, "token", holders->token);
-                json_number(out, "remaining_ms", left_ms > 0 ? left_ms : 0);
-                json_seconds(out, "since", holders->since_ms);
+                json_left(out, "remaining_ms", holders->lease_ends);
+                if (holders->since_ms)
+                        json_seconds(out, "since", holders->since_ms);
                 json_close(out, '}');
         }
         json_number(out, "holders", holders->count);
         json_number(out, "waiters", holders->waiters);
         if (holders->queued)
                 json_number(out, "ahead", holders->ahead);
-        if (!holders->count && holders->delay_ms > 0)
-                json_number(out, "delay_ms", holders->delay_ms);
+        if (!holders->count)
+                json_left(out, "delay_ms", holders->delay_ends);
 }
 
 void json_entry(FILE *out, const struct pawl_entry *entry)

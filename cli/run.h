@@ -53,6 +53,8 @@ struct claim_request {
         bool silent;           /* nor that it was refused */
         bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
 };
+/* Whoever waits for a claim hears no signal while the store is asked who has it. */
+enum { CLAIM_LOOK_MS = 1000 };
 #define CLAIM_REQUEST .wait_ms = -1, .delay_ms = -1, .conflict_status = EXIT_CONFLICT
 /* clang-format off */
 #define CLAIM_OPTIONS(request)                                                                                         \
@@ -64,6 +66,9 @@ struct claim_request {
         {'E', "conflict-exit-code", "N", "the status when -n or -w gives up (1)", claim_exit_code,                     \
          &(request).conflict_status},                                                                                  \
         {0, "ttl", "DUR", "the lease (10s)", option_some_time, &(request).ttl_ms},                                    \
+        CLAIM_NAMES(request)
+/* Of all that take a lock. */
+#define CLAIM_NAMES(request)                                                                                           \
         {0, "lock-delay", "DUR", "if this holder fails, nobody gets the lock for DUR", option_duration,                \
          &(request).delay_ms},                                                                                         \
         {0, "note", "TEXT", "for others to read in `pawl show`", option_text, &(request).note},                        \
@@ -89,6 +94,7 @@ struct waiting {
         pawl_client *client;
         const char *name;
         const struct claim_request *request;
+        const bool *over;       /* the claim was decided */
         struct holders holders; /* as they were seen last */
         int64_t next;           /* when something is to be said, INT64_MAX: no more */
         int64_t ask_at;         /* when the store is to be asked again */
@@ -97,7 +103,7 @@ struct waiting {
 };
 
 /* Nothing is said for the first second; nor later with -q, or if the request has no purpose. */
-void waiting_begin(struct waiting *, pawl_client *, const char *name, const struct claim_request *);
+void waiting_begin(struct waiting *, pawl_client *, const char *name, const struct claim_request *, const bool *over);
 /* For poll(2): ms until waiting_show has something to do, -1: never. */
 int waiting_due_ms(const struct waiting *);
 /* Says what is due. Asks the store, which may turn the client's loop and run its callbacks. */

@@ -95,6 +95,17 @@ void say(const char *format, ...)
         va_end(list);
 }
 
+void say_at(int level, const char *format, ...)
+{
+        static const char *const levels[] = {"error", "warning", "info", "trace"};
+        va_list list;
+
+        va_start(list, format);
+        say_list(levels[level >= PAWL_LOG_ERROR && level <= PAWL_LOG_TRACE ? level : PAWL_LOG_ERROR], NULL, format,
+                 list);
+        va_end(list);
+}
+
 void warn(const char *format, ...)
 {
         va_list list;

@@ -12,6 +12,7 @@
 
 #include "run.h"
 
+#define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
 #define FIRST_AFTER (1 * SECOND)
 #define REDRAW_EVERY (1 * SECOND)
@@ -30,34 +31,47 @@ static int64_t unix_ms(void)
 struct looker {
         struct holders *holders;
         const char *own;
+        uint32_t same; /* waiters with our owner: who of them are we, if there are more? */
 };
+
+static void add_waiter(struct looker *looker, const struct pawl_entry *entry)
+{
+        if (entry->owner && !strcmp(entry->owner, looker->own))
+                looker->same++;
+        looker->holders->ahead += looker->same == 0;
+        looker->holders->waiters++;
+}
+
+static void add_holder(struct holders *holders, const struct pawl_entry *entry)
+{
+        if (holders->count++ > 0)
+                return;
+        snprintf(holders->owner, sizeof(holders->owner), "%s",
+                 entry->owner && *entry->owner ? entry->owner : "a client without a name");
+        if (entry->note && *entry->note)
+                snprintf(holders->note, sizeof(holders->note), " (%s)", entry->note);
+        holders->token = entry->token;
+        holders->since_ms = entry->since_ms;
+        if (entry->remaining_ms > 0)
+                holders->lease_ends = now_ns() + entry->remaining_ms * MS;
+}
 
 static int on_entry(const struct pawl_entry *entry, void *arg)
 {
-        const struct looker *looker = arg;
-        struct holders *holders = looker->holders;
+        struct looker *looker = arg;
 
-        if (entry->role == PAWL_ROLE_WAITER) {
-                holders->queued |= entry->owner && !strcmp(entry->owner, looker->own);
-                holders->ahead += !holders->queued;
-                holders->waiters++;
-        } else if (entry->role == PAWL_ROLE_FREE) {
-                holders->delay_ms = entry->remaining_ms;
-        } else if (entry->role == PAWL_ROLE_HOLDER && holders->count++ == 0) {
-                snprintf(holders->owner, sizeof(holders->owner), "%s",
-                         entry->owner && *entry->owner ? entry->owner : "a client without a name");
-                if (entry->note && *entry->note)
-                        snprintf(holders->note, sizeof(holders->note), " (%s)", entry->note);
-                holders->token = entry->token;
-                holders->since_ms = entry->since_ms;
-                holders->lease_ends = now_ns() + entry->remaining_ms * (SECOND / 1000);
-        }
+        if (entry->role == PAWL_ROLE_WAITER)
+                add_waiter(looker, entry);
+        else if (entry->role == PAWL_ROLE_HOLDER)
+                add_holder(looker->holders, entry);
+        else if (entry->role == PAWL_ROLE_FREE && entry->remaining_ms > 0)
+                looker->holders->delay_ends = now_ns() + entry->remaining_ms * MS;
         return 0;
 }
 
 bool holders_look(pawl_client *client, const char *name, struct holders *holders)
 {
-        struct looker looker = {holders, pawl_owner(client)};
+        struct looker looker = {.holders = holders, .own = pawl_owner(client)};
         int code = PAWL_UNSUPPORTED;
 
         *holders = (struct holders){0};
@@ -65,18 +79,27 @@ bool holders_look(pawl_client *client, const char *name, struct holders *holders
                 code = pawl_look(client, name, on_entry, &looker);
         holders->known = code == PAWL_OK || code == PAWL_NOT_FOUND;
         holders->silent = !holders->known && code != PAWL_UNSUPPORTED;
+        holders->queued = looker.same == 1;
         return holders->known;
 }
 
+static const char *time_to(int64_t ends, char *buffer)
+{
+        return duration_text((ends - now_ns()) / MS, buffer);
+}
+
+/* "held by web1:4711:backup.sh for 3m12s (lease ends within 8.2s)": of foreign holders the store may not know the times. */
 static void holder_text(const struct holders *holders, char *text, size_t size)
 {
-        int64_t left_ms = (holders->lease_ends - now_ns()) / (SECOND / 1000);
-        char held[24], left[24], others[32] = "";
+        char held[40] = "", left[48] = "", others[32] = "", number[24];
 
         if (holders->count > 1)
                 snprintf(others, sizeof(others), " and %u more", holders->count - 1);
-        snprintf(text, size, "held by %s%s%s for %s (lease ends in %s)", holders->owner, holders->note, others,
-                 duration_text(unix_ms() - holders->since_ms, held), duration_text(left_ms, left));
+        if (holders->since_ms > 0)
+                snprintf(held, sizeof(held), " for %s", duration_text(unix_ms() - holders->since_ms, number));
+        if (holders->lease_ends)
+                snprintf(left, sizeof(left), " (lease ends within %s)", time_to(holders->lease_ends, number));
+        snprintf(text, size, "held by %s%s%s%s%s", holders->owner, holders->note, others, held, left);
 }
 
 void holders_text(const struct holders *holders, char *text, size_t size)
@@ -89,9 +112,9 @@ void holders_text(const struct holders *holders, char *text, size_t size)
                 snprintf(text, size, "held by another client");
         else if (holders->count)
                 holder_text(holders, text, size);
-        else if (holders->delay_ms > 0)
+        else if (holders->delay_ends)
                 snprintf(text, size, "its last holder failed, and its lock-delay ends in %s",
-                         duration_text(holders->delay_ms, delay));
+                         time_to(holders->delay_ends, delay));
         else
                 snprintf(text, size, "no holder at this moment");
 }
@@ -118,7 +141,7 @@ static void compose(const struct waiting *waiting, char *text, size_t size)
         char who[256], ahead[48] = "";
 
         holders_text(holders, who, sizeof(who));
-        if (holders->known && holders->ahead)
+        if (holders->known && holders->queued && holders->ahead)
                 snprintf(ahead, sizeof(ahead), "; %u ahead of you", holders->ahead);
         snprintf(text, size, "%s '%s': %s%s", waiting->request->purpose, shown_name(waiting), who, ahead);
 }
@@ -152,13 +175,15 @@ static void draw(struct waiting *waiting)
                 return; /* nobody reads it; the wait goes on */
 }
 
+/* In the background the line is the shell's by now. */
 static void erase(struct waiting *waiting)
 {
         static const char clear[] = "\r\033[K";
+        bool drawn = waiting->drawn;
 
-        if (!waiting->drawn)
-                return;
         waiting->drawn = false;
+        if (!drawn || !is_in_place())
+                return;
         if (write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
                 return;
 }
@@ -189,9 +214,10 @@ static void write_line(struct waiting *waiting, const struct holders *before)
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
-void waiting_begin(struct waiting *waiting, pawl_client *client, const char *name, const struct claim_request *request)
+void waiting_begin(struct waiting *waiting, pawl_client *client, const char *name, const struct claim_request *request,
+                   const bool *over)
 {
-        *waiting = (struct waiting){.client = client, .name = name, .request = request};
+        *waiting = (struct waiting){.client = client, .name = name, .request = request, .over = over};
         waiting->next = settings.quiet || !request->purpose ? INT64_MAX : now_ns() + FIRST_AFTER;
 }
 
@@ -202,7 +228,16 @@ int waiting_due_ms(const struct waiting *waiting)
         if (waiting->next == INT64_MAX)
                 return -1;
         left = waiting->next - now_ns();
-        return left <= 0 ? 0 : (int)(left / (SECOND / 1000)) + 1;
+        return left <= 0 ? 0 : (int)(left / MS) + 1;
+}
+
+/* One that has not answered is not asked again for this wait: nothing is heard meanwhile, no signal and no grant. */
+static void ask(struct waiting *waiting)
+{
+        if (now_ns() < waiting->ask_at || waiting->holders.silent)
+                return;
+        holders_look(waiting->client, waiting->name, &waiting->holders);
+        waiting->ask_at = now_ns() + ASK_EVERY;
 }
 
 void waiting_show(struct waiting *waiting)
@@ -213,10 +248,10 @@ void waiting_show(struct waiting *waiting)
         if (waiting->next > now_ns())
                 return;
         in_place = is_in_place();
-        if (now_ns() >= waiting->ask_at) {
-                holders_look(waiting->client, waiting->name, &waiting->holders);
-                waiting->ask_at = now_ns() + ASK_EVERY;
-        }
+        if (in_place || !waiting->spoken || settings.verbose)
+                ask(waiting);
+        if (*waiting->over)
+                return;
         if (in_place) {
                 draw(waiting);
         } else {
@@ -224,8 +259,6 @@ void waiting_show(struct waiting *waiting)
                 write_line(waiting, &before);
         }
         waiting->next = now_ns() + (in_place ? REDRAW_EVERY : ASK_EVERY);
-        if (!in_place && waiting->spoken && !settings.verbose && !isatty(STDERR_FILENO))
-                waiting->next = INT64_MAX; /* all is said */
 }
 
 void waiting_end(struct waiting *waiting)

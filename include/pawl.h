@@ -122,6 +122,7 @@ struct pawl_open_options {
         pawl_log_fn *log;
         void *log_arg;
         struct pawl_why *why;
+        int64_t look_ms; /* how long pawl_list, pawl_show and pawl_look wait for the store; 0: 5 s */
 };
 
 /* Opens url (NULL: "local:"). Does not wait for a store: an unreachable one is told by the first acquire. */
@@ -193,7 +194,8 @@ enum pawl_lock_flag {
         PAWL_DETACH = 1u << 1,   /* the lock outlives the handle and the process: see pawl_lease; a fixed lease, too */
         PAWL_RENEW =
                 1u << 2, /* with PAWL_DETACH, and for pawl_adopt: renewed as others are, while we have the handle */
-        PAWL_CONFIRM = 1u << 3 /* takes its turn by a write, and is passed over if it does not: see below */
+        PAWL_CONFIRM = 1u << 3, /* takes its turn by a write, and is passed over if it does not: see below */
+        PAWL_BRIEF = 1u << 4    /* why need not name the holder that is in the way: the store is not asked for that */
 };
 
 /* PAWL_CONFIRM: for locks that many wait for and few hold, such as the leader's; elections set it. ZooKeeper and etcd keep
@@ -222,7 +224,7 @@ struct pawl_lock_options {
         pawl_asked_fn *on_asked;
         void *arg; /* for on_lost and on_asked */
         /* Written by the call itself, not later. If another client has the lock (PAWL_BUSY, PAWL_TIMEOUT) pawl_acquire asks
-         * the store who: leave it NULL where you try in a loop. */
+         * the store who, for half a second at most: in a loop that tries leave it NULL, or set PAWL_BRIEF. */
         struct pawl_why *why;
 };
 

@@ -139,6 +139,15 @@ static void destroy(struct pawl_client *client)
         free(client);
 }
 
+static int set_look(struct pawl_client *client, int64_t look_ms, struct pawl_why *why)
+{
+        if (look_ms < 0 || look_ms > 3600 * 1000)
+                return why_set(why, PAWL_INVALID, "look_ms is %lld ms, and not between 0 and an hour",
+                               (long long)look_ms);
+        client->look_ms = look_ms;
+        return PAWL_OK;
+}
+
 static int open_client(struct pawl_client *client, const char *url, const struct pawl_open_options *options)
 {
         int code;
@@ -154,6 +163,7 @@ static int open_client(struct pawl_client *client, const char *url, const struct
         client->log_level = options->log_level;
         if ((code = url_parse(url ? url : "local:", &client->url, options->why)) != PAWL_OK ||
             (code = set_ttl(client, options->ttl_ms, options->why)) != PAWL_OK ||
+            (code = set_look(client, options->look_ms, options->why)) != PAWL_OK ||
             (code = set_owner(client, options->owner, options->why)) != PAWL_OK ||
             (code = mark_here(client, options->why)) != PAWL_OK ||
             (code = open_loop(client, options->why)) != PAWL_OK ||

@@ -33,6 +33,7 @@ struct pawl_client {
         uint32_t drive;
         uint32_t log_level;
         int64_t ttl;
+        int64_t look_ms; /* pawl_open_options.look_ms */
         pawl_log_fn *log;
         void *log_arg;
         char owner[PAWL_OWNER_MAX + 1];

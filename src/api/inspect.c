@@ -279,6 +279,11 @@ static int show_lines(struct question *question, int code, pawl_entry_fn *fn, vo
         return code;
 }
 
+static int64_t look_patience(const struct pawl_client *client)
+{
+        return client->look_ms ? client->look_ms * MS : PATIENCE;
+}
+
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *arg)
@@ -289,6 +294,7 @@ int pawl_list(pawl_client *client, const char *prefix, pawl_entry_fn *fn, void *
         if (code != PAWL_OK)
                 return code;
         question_init(&question, client, or_empty(prefix));
+        question.patience = look_patience(client);
         code = ask(client->engine->ops->inspect->list, &question);
         client_unlock(client);
         return show_lines(&question, code, fn, arg);
@@ -312,6 +318,7 @@ static int show(pawl_client *client, const char *name, bool past, pawl_entry_fn 
         if (code != PAWL_OK)
                 return code;
         question_init(&question, client, name);
+        question.patience = look_patience(client);
         code = ask_part(client->engine->ops->inspect->show, &question);
         if (code == PAWL_OK && past && client->engine->capabilities & PAWL_CAN_HISTORY)
                 code = ask_part(client->engine->ops->inspect->history, &question);
@@ -350,23 +357,36 @@ static const struct pawl_entry *find_holder(const struct question *question, uin
         return found;
 }
 
+/* " for 3m12s (lease ends within 8.2s)": of foreign holders the store may not know either. */
+static void write_times(const struct pawl_client *client, const struct pawl_entry *holder, char *text, size_t size)
+{
+        char held[40] = "", left[48] = "", number[24];
+
+        if (holder->since_ms > 0)
+                snprintf(held, sizeof(held), " for %s",
+                         duration_text(loop_wall(&client->loop) - holder->since_ms * MS, number, sizeof(number)));
+        if (holder->remaining_ms > 0)
+                snprintf(left, sizeof(left), " (lease ends within %s)",
+                         duration_text(holder->remaining_ms * MS, number, sizeof(number)));
+        snprintf(text, size, "%s%s", held, left);
+}
+
 static void write_refusal(const struct pawl_client *client, const char *name, const struct pawl_entry *holder,
                           uint32_t count, struct pawl_why *why)
 {
-        char text[384], held[24], left[24], note[PAWL_NOTE_MAX + 4] = "", others[24] = "";
+        char text[384], times[96], note[PAWL_NOTE_MAX + 4] = "", others[24] = "";
 
         if (count == 0) {
                 snprintf(text, sizeof(text), "its last holder failed, and its lock-delay ends in %s",
-                         duration_text(holder->remaining_ms * MS, left, sizeof(left)));
+                         duration_text(holder->remaining_ms * MS, times, sizeof(times)));
         } else {
                 if (*holder->note)
                         snprintf(note, sizeof(note), " (%.*s)", PAWL_NOTE_MAX, holder->note);
                 if (count > 1)
                         snprintf(others, sizeof(others), " and %u more", count - 1);
-                snprintf(text, sizeof(text), "held by %.*s%s%s for %s (lease ends in %s)", PAWL_OWNER_MAX,
-                         *holder->owner ? holder->owner : "a client without a name", note, others,
-                         duration_text(loop_wall(&client->loop) - holder->since_ms * MS, held, sizeof(held)),
-                         duration_text(holder->remaining_ms * MS, left, sizeof(left)));
+                write_times(client, holder, times, sizeof(times));
+                snprintf(text, sizeof(text), "held by %.*s%s%s%s", PAWL_OWNER_MAX,
+                         *holder->owner ? holder->owner : "a client without a name", note, others, times);
         }
         if (why->code == PAWL_TIMEOUT)
                 why_set(why, PAWL_TIMEOUT, "the lock '%s' was not free in time: %s", name, text);

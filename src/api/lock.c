@@ -10,7 +10,7 @@
 static int check_mode(const struct pawl_client *client, const struct pawl_lock_options *options)
 {
         uint32_t can = client->engine->capabilities;
-        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH | PAWL_RENEW | PAWL_CONFIRM;
+        uint32_t known = PAWL_NO_RENEW | PAWL_DETACH | PAWL_RENEW | PAWL_CONFIRM | PAWL_BRIEF;
 
         if (options->mode > PAWL_SHARED)
                 return why_set(options->why, PAWL_INVALID, "mode %u is neither PAWL_EXCLUSIVE nor PAWL_SHARED",
@@ -233,6 +233,11 @@ static int wait_for_grant(struct pawl_client *client, struct pawl_lock *lock, co
         return why_set(options->why, PAWL_CANCELLED, "the client is being closed");
 }
 
+static bool names_holder(const struct pawl_lock_options *options, int code)
+{
+        return (code == PAWL_BUSY || code == PAWL_TIMEOUT) && options->why && !(options->flags & PAWL_BRIEF);
+}
+
 int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_options *theirs, pawl_lock **out)
 {
         struct request request;
@@ -251,7 +256,7 @@ int pawl_acquire(pawl_client *client, const char *name, const struct pawl_lock_o
                 *out = lock;
         } else {
                 core_settle(lock);
-                if ((code == PAWL_BUSY || code == PAWL_TIMEOUT) && request.options->why)
+                if (names_holder(request.options, code))
                         client_name_holder(client, name, request.options->why);
         }
         client_unlock(client);

@@ -30,15 +30,6 @@ static int64_t machine_now(void *arg)
 
 /* Moves at every tick of the timer, and when the machine wakes up: the kernel counts what was left of the last tick
  * before it goes to sleep. A fifth of the price of the real time, because the processor's counter is not read. */
-static int64_t machine_wall(void *arg)
-{
-        struct timespec ts;
-
-        (void)arg;
-        clock_gettime(CLOCK_REALTIME, &ts);
-        return ts.tv_sec * SECOND + ts.tv_nsec;
-}
-
 static int64_t machine_tick(void *arg)
 {
         struct timespec now;
@@ -46,6 +37,15 @@ static int64_t machine_tick(void *arg)
         (void)arg;
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+static int64_t machine_wall(void *arg)
+{
+        struct timespec ts;
+
+        (void)arg;
+        clock_gettime(CLOCK_REALTIME, &ts);
+        return ts.tv_sec * SECOND + ts.tv_nsec;
 }
 
 /* 0 or an errno. */

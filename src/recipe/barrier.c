@@ -117,7 +117,8 @@ static int open_locked(const pawl_barrier *barrier, pawl_lock *gate, bool *opene
 static int take_gate(const pawl_barrier *barrier, int64_t wait_ms, struct pawl_why *why, pawl_lock **gate)
 {
         return pawl_acquire(barrier->client, barrier->gate,
-                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = barrier->ttl_ms, .why = why), gate);
+                            PAWL_LOCK(.flags = PAWL_BRIEF, .wait_ms = wait_ms, .ttl_ms = barrier->ttl_ms, .why = why),
+                            gate);
 }
 
 static int explain(const pawl_barrier *barrier, int code, struct pawl_why *why)

@@ -135,7 +135,8 @@ static int build_unless_built(const struct flight *flight, pawl_lock *lock, stru
 static int take_alone(const struct flight *flight, int64_t wait_ms, pawl_lock **lock)
 {
         return pawl_acquire(flight->client, flight->name,
-                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = flight->options.ttl_ms, .why = flight->options.why),
+                            PAWL_LOCK(.flags = PAWL_BRIEF, .wait_ms = wait_ms, .ttl_ms = flight->options.ttl_ms,
+                                      .why = flight->options.why),
                             lock);
 }
 

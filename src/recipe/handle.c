@@ -213,6 +213,8 @@ int pawl_acquire_asking(pawl_client *client, const char *name, const struct pawl
         wait_ms = options.wait_ms;
         options.size = sizeof(options);
         options.wait_ms = PAWL_NO_WAIT;
+        if (wait_ms != PAWL_NO_WAIT) /* a holder that is in the way is asked at once */
+                options.flags |= PAWL_BRIEF;
         code = pawl_acquire(client, name, &options, lock);
         if (code != PAWL_BUSY || wait_ms == PAWL_NO_WAIT)
                 return code;

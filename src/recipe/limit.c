@@ -142,8 +142,10 @@ static int take_lock(pawl_client *client, const struct bucket *bucket, const str
 {
         bool no_wait = options->wait_ms == PAWL_NO_WAIT;
         int64_t wait_ms = no_wait ? COUNTING_MS : recipe_left(deadline);
-        int code = pawl_acquire(client, bucket->name,
-                                PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .why = options->why), lock);
+        int code = pawl_acquire(
+                client, bucket->name,
+                PAWL_LOCK(.flags = PAWL_BRIEF, .wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .why = options->why),
+                lock);
 
         if (code != PAWL_TIMEOUT && code != PAWL_BUSY)
                 return code;

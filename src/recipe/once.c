@@ -98,8 +98,9 @@ static int take_alone(pawl_client *client, const char *name, const struct pawl_o
                       pawl_lock **lock)
 {
         return pawl_acquire(client, name,
-                            PAWL_LOCK(.wait_ms = wait_ms, .ttl_ms = options->ttl_ms, .note = options->note,
-                                      .on_lost = options->on_lost, .arg = options->arg, .why = options->why),
+                            PAWL_LOCK(.flags = PAWL_BRIEF, .wait_ms = wait_ms, .ttl_ms = options->ttl_ms,
+                                      .note = options->note, .on_lost = options->on_lost, .arg = options->arg,
+                                      .why = options->why),
                             lock);
 }
 

@@ -170,7 +170,8 @@ int recipe_outwait(pawl_client *client, const char *name, int64_t wait_ms, struc
 {
         uint32_t mode = pawl_capabilities(client) & PAWL_CAN_SHARE ? PAWL_SHARED : PAWL_EXCLUSIVE;
         pawl_lock *lock;
-        int code = pawl_acquire(client, name, PAWL_LOCK(.wait_ms = wait_ms, .mode = mode, .why = why), &lock);
+        int code = pawl_acquire(client, name,
+                                PAWL_LOCK(.flags = PAWL_BRIEF, .wait_ms = wait_ms, .mode = mode, .why = why), &lock);
 
         if (code == PAWL_OK)
                 (void)pawl_release(lock);

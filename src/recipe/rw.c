@@ -40,11 +40,13 @@ static int check(pawl_client *client, const char *name, int mode, const struct p
         return PAWL_OK;
 }
 
+/* What is held meanwhile keeps others waiting: no time to ask who is in the way. */
 static int take(pawl_rw *rw, const char *name, uint32_t mode, int64_t wait_ms, struct pawl_why *why, pawl_lock **lock)
 {
         struct pawl_lock_options options = rw->options;
 
         options.size = sizeof(options);
+        options.flags |= PAWL_BRIEF;
         options.mode = mode;
         options.wait_ms = wait_ms;
         options.why = why;
@@ -118,7 +120,11 @@ static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
         if (pawl_check(rw->right) != PAWL_OK)
                 return recipe_fail(&rw->why, PAWL_LOST,
                                    "the right to write was lost while we waited: others may have written; release it");
-        return mode == PAWL_SHARED ? PAWL_OK : code; /* the second try is as good as the first */
+        if (mode == PAWL_SHARED) { /* the second try is as good as the first */
+                rw->why = (struct pawl_why){0};
+                return PAWL_OK;
+        }
+        return code;
 }
 
 int pawl_rw_upgrade(pawl_rw *rw, int64_t wait_ms)

@@ -276,7 +276,10 @@ static int take(struct pawl_txn *txn, const char *name, struct pawl_lock_options
 {
         bool bounded = bound_try(txn, options);
         pawl_lock *lock;
-        int code = pawl_acquire(txn->client, name, options, &lock);
+        int code;
+
+        options->flags |= PAWL_BRIEF; /* what is held already keeps others waiting */
+        code = pawl_acquire(txn->client, name, options, &lock);
 
         if (code == PAWL_OK) {
                 (void)txn_add(txn, part, lock); /* nobody but this thread wounds it */

@@ -87,4 +87,6 @@ status 125 "with a value" "$pawl" run --wiat=5s x true
 like "too" "$errors" "*did you mean --wait?*"
 status 125 "also one that all commands have" "$pawl" ls --quit
 like "is near" "$errors" "*did you mean --quiet?*"
+status 125 "--json, where there is none" "$pawl" run --json x true
+unlike "is not suggested" "$errors" "*did you mean*"
 done_testing

@@ -75,7 +75,7 @@ holder=$!
 later $holder
 await_file "$place/held"
 status 1 "-n fails at once" "$pawl" run -n x true
-like "and says who holds it" "$errors" "pawl: 'x' is held by *:*:pawl (sh) for *s (lease ends in *s)"
+like "and says who holds it" "$errors" "pawl: 'x' is held by *:*:pawl (sh) for *s (lease ends within *s)"
 ok "in one line" one_sentence
 status 1 "-q is for cron, which mails what is written" "$pawl" run -q -n x true
 is "and says nothing" "$errors" ""

@@ -36,7 +36,7 @@ print(sum(entry["role"] == "waiter" for entry in json.load(sys.stdin)))')" -eq "
 hold x
 status 1 "-n is refused" "$pawl" run -n x true
 like "by a line that names the holder, its command, its age and its lease" "$errors" \
-        "pawl: 'x' is held by *:$holder:pawl (sh) for *s (lease ends in *s)"
+        "pawl: 'x' is held by *:$holder:pawl (sh) for *s (lease ends within *s)"
 ok "one line" one_sentence
 status 1 "-w is refused later" "$pawl" run -w 50ms x true
 like "and says for how long it waited" "$errors" "pawl: 'x' was not free within 50ms: held by *:$holder:pawl (sh) for *"
@@ -60,7 +60,7 @@ is "says that it is held" "$(printf '%s\n' "$output" | field held)" True
 first=$!
 later $first
 ok "a waiter says so after a second" await_file "$scratch/first"
-like "who holds it, and for how long" "$(cat "$scratch/first")" "pawl: waiting for 'x': held by *:$holder:pawl (sh) for *s (lease ends in *s)"
+like "who holds it, and for how long" "$(cat "$scratch/first")" "pawl: waiting for 'x': held by *:$holder:pawl (sh) for *s (lease ends within *s)"
 "$pawl" --log-format json run x true 2>"$scratch/second" &
 second=$!
 later $second
@@ -88,7 +88,8 @@ status 123 "a lock that is broken" "$pawl" run --log-format json x sh -c '"$0" b
 is "is a loss" "$(printf '%s\n' "$errors" | field event)" lost
 like "that says what happened and what was done" "$(printf '%s\n' "$errors" | field message)" \
         "the lock 'x' was lost: broken*; the command was sent SIGTERM, and is killed in * if it has not ended"
-status 123 "--on-lost ignore" "$pawl" run --on-lost ignore x sh -c '"$0" break x; sleep 0.5' "$pawl"
+status 123 "--on-lost ignore" "$pawl" run --on-lost ignore x \
+        sh -c '"$0" break x; until grep -q lost "$1"; do sleep 0.05; done' "$pawl" "$scratch/.errors"
 like "says that the command goes on" "$errors" "pawl: the lock 'x' was lost: *; the command runs on without it (--on-lost ignore)"
 status 123 "--on-lost kill" "$pawl" run --on-lost kill x sh -c '"$0" break x; sleep 60' "$pawl"
 like "says that it was killed" "$errors" "*; the command was killed"
@@ -120,11 +121,29 @@ is "--on-asked term" "$code" 143
 rm "$scratch/asked"
 ask_for x
 ok "without it, it only says so" await_file "$scratch/asked.errors"
-is "once" "$(cat "$scratch/asked.errors")" "pawl: another client asks for 'x'"
+ok "somebody else asks" "$pawl" ask x
+ok "and another one" "$pawl" ask x
 kill $asked
 wait_status $asked
+is "once" "$(cat "$scratch/asked.errors")" "pawl: another client asks for 'x'"
 status 125 "--on-asked kill is refused" "$pawl" run --on-asked kill x true
 like "with what there is" "$errors" "pawl: --on-asked wants ignore, term or signal:SIG*"
+
+# ---- one name for several
+hold x
+for n in 1 2; do
+        "$pawl" run --owner batch x true 2>"$scratch/batch.$n" &
+        eval "batch_$n=$!"
+        later $!
+        await waiters $n x
+done
+ok "of two waiters with one name" await_file "$scratch/batch.2"
+unlike "none is told a place in the queue that may be the other's" "$(cat "$scratch/batch.2")" "*ahead of you*"
+kill $holder
+for n in 1 2; do
+        eval "wait_status \$batch_$n"
+        is "both get their turn" "$code" 0
+done
 
 # ---- who we are, and the lock-delay
 "$pawl" run --owner 'batch on web1' --note 'nightly report' x sh -c '"$0" show --json x >"$1"' "$pawl" "$scratch/shown"

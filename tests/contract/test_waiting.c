@@ -50,7 +50,7 @@ static bool is_refused_with(pawl_client *client, int64_t wait_ms, int code, cons
 
         return pawl_acquire(client, "a", PAWL_LOCK(.wait_ms = wait_ms, .why = &why), &none) == code &&
                why.code == code && strncmp(why.text, message, strlen(message)) == 0 &&
-               strstr(why.text, "(lease ends in ");
+               strstr(why.text, "(lease ends within ");
 }
 
 TEST(a_refusal_names_the_holder_and_its_lease)

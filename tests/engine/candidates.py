@@ -30,7 +30,7 @@ def holds(peer):
 
 def a_chain_of_deaths_costs_one_session_and_not_each_its_own(kind):
     """The last one to die has its session for long when the live one leads: without confirming it would wait for its end."""
-    store, ttl, pause = kind.store(), 13000, 4.0
+    store, ttl, pause = kind.store(), 16000, 4.0  # none of them may lead before it dies
     leader = Peer(store.url())
     equal(leader.acquire("a", ttl=ttl, flags=CONFIRM).code, OK)
     dying, tenants = [], []

@@ -148,7 +148,9 @@ static int begin_wait(struct etcd_part *part)
 
 bool wait_behind_checker(const struct etcd_part *part)
 {
-        return part->wait->blocker && part->wait->blocker->claim->confirms;
+        const struct etcd_part *blocker = part->wait->blocker;
+
+        return blocker && (blocker->state == PART_HELD || (blocker->wait && blocker->wait->turn));
 }
 
 static void forget_key(struct etcd_wait *wait)

@@ -14,6 +14,7 @@ enum { PATIENCE_IN_LINE = 6, TRIES_MAX = 8 };
 static void sent(struct zk_part *part, int code, enum zk_claim_state want);
 static void send_release(struct zk_part *part);
 static void find_node(struct zk_part *part);
+static void flight_lost(struct zk_part *part);
 
 static struct zk_part *part_of_ask(struct zk_ask *ask)
 {
@@ -138,7 +139,7 @@ void zk_claim_grant(struct zk_part *part)
 static void end_writing(struct zk_part *part, int error)
 {
         if (error == ZK_CONNECTION_LOSS)
-                zk_claim_park(part, ZK_LOOKING);
+                flight_lost(part);
         else if (part->cancelled)
                 zk_claim_leave(part, PAWL_CANCELLED);
         else if (error == ZK_OK)

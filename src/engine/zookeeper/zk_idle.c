@@ -332,7 +332,7 @@ static void delete_last(struct zk_idle *idle)
 {
         struct zk_session *session = find_connected(idle->zk);
 
-        if (!session || idle->zk->known > 0 || idle->session || idle->table.count <= FEW)
+        if (!session || idle->zk->known > 0 || idle->table.count <= FEW)
                 return;
         send_batch(idle, session, gather(idle, LISTED_MAX, LAST_BYTES), batch_answered);
         if (idle->session)
@@ -348,6 +348,7 @@ void zk_idle_free(struct zk *zk)
         if (idle->session)
                 zk_forget(idle->session, &idle->ask);
         idle->session = NULL;
+        names_free(&idle->batch); /* it is sent */
         if (idle->table.rooms)
                 delete_last(idle);
         loop_unset(loop_of(idle), &idle->timer);

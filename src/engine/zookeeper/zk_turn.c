@@ -217,13 +217,18 @@ static void send_check(struct zk_turn *turn)
                 begin_anew(turn);
 }
 
+/* One that holds needs none; one of another session may be cut off, and then it cannot. */
+static bool checks(const struct zk_part *other)
+{
+        return other->session->state == ZK_CONNECTED && (other->state == ZK_HELD || (other->wait && other->wait->turn));
+}
+
 /* One behind another of ours that checks need not do it, too. */
 static bool is_to_check(const struct zk_part *part)
 {
         const struct zk_part *behind = part->wait->behind;
 
-        return part->state == ZK_WAITING && part->session->state == ZK_CONNECTED &&
-               !(behind && behind->claim->confirms);
+        return part->state == ZK_WAITING && part->session->state == ZK_CONNECTED && !(behind && checks(behind));
 }
 
 static void check(struct timer *timer)
