@@ -37,7 +37,7 @@ int pawl_duration(const char *text, int64_t *ms)
 
 const char *pawl_duration_text(int64_t ms, char *text, size_t size)
 {
-        return text && size ? duration_text(ms < INT64_MAX / MS ? ms * MS : INT64_MAX, text, size) : "";
+        return text && size ? duration_text(ms <= 0 ? 0 : ms < INT64_MAX / MS ? ms * MS : INT64_MAX, text, size) : "";
 }
 
 int64_t pawl_ttl_for(int64_t work_ms, int64_t latency_ms, int64_t drift_ms)

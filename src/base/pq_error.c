@@ -9,7 +9,7 @@ const char *pq_error_state(const char *text, char state[6])
         const char *message = NULL;
 
         *state = 0;
-        for (const char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  ")) {
+        for (const char *at = strstr(text, ":  "); at; at = strstr(at, ":  ")) {
                 at += 3;
                 if (strspn(at, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && strncmp(at + 5, ": ", 2) == 0) {
                         snprintf(state, 6, "%.5s", at);

@@ -36,6 +36,8 @@ int pawl_reentrant_new(pawl_client *client, const char *name, const struct pawl_
         reentrant->client = client;
         reentrant->options = options;
         reentrant->options.size = sizeof(options);
+        if (!options.why) /* for pawl_reentrant_why alone the store is not asked who is in the way */
+                reentrant->options.flags |= PAWL_BRIEF;
         reentrant->options.why = &reentrant->why; /* the caller's was for this call */
         memcpy(reentrant->name, name, strlen(name) + 1);
         *out = reentrant;

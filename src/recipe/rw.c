@@ -105,7 +105,7 @@ static int64_t until_lost(const pawl_rw *rw)
 }
 
 /* Another mode of NAME, with the right to write kept. If it cannot be had NAME is shared: what an upgrade began with,
- * and what a downgrade is for. Nobody should be in the way of that; if somebody is, it is given up after one lease. */
+ * and what a downgrade is for. Nobody should be in the way of that; if somebody is, each try is given up after one lease. */
 static int change(pawl_rw *rw, uint32_t mode, int64_t wait_ms)
 {
         int code = pawl_rw_check(rw);
@@ -153,7 +153,7 @@ int pawl_rw_downgrade(pawl_rw *rw, int mode)
         if ((mode != PAWL_READ && mode != PAWL_UPGRADABLE) || rw->mode == PAWL_READ || rw->mode == mode)
                 return recipe_fail(&rw->why, PAWL_MISUSE, "that is no lower mode than the one it has");
         if (rw->mode == PAWL_WRITE)
-                code = change(rw, PAWL_SHARED, PAWL_FOREVER);
+                code = change(rw, PAWL_SHARED, until_lost(rw));
         if (code != PAWL_OK)
                 return code;
         rw->mode = PAWL_UPGRADABLE;

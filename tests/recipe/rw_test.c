@@ -50,6 +50,26 @@ TEST(an_upgrade_that_meets_a_stranger_does_not_wait_for_ever)
         (void)pawl_release(stranger);
 }
 
+TEST(a_downgrade_behind_a_stranger_does_not_wait_for_ever)
+{
+        enum { TTL = 2000 };
+        const char *place = fresh_place();
+        pawl_client *one = join(place), *two = join(place);
+        struct pawl_why why;
+        pawl_lock *stranger;
+        pawl_rw *writer;
+
+        NEEDS(one, PAWL_CAN_SHARE | PAWL_CAN_QUEUE);
+        MUST(pawl_rw_acquire(one, "a", PAWL_WRITE, PAWL_LOCK(.ttl_ms = TTL), &writer));
+        MUST(pawl_acquire_async(two, "a", NULL, NULL, NULL, &stranger));
+        CHECK(queue_reaches(one, "a", 1));
+        CHECK_CODE(pawl_rw_downgrade(writer, PAWL_READ), PAWL_LOST);
+        CHECK_CODE(pawl_rw_why(writer, &why), PAWL_OK);
+        CHECK_CODE(why.code, PAWL_LOST);
+        CHECK_CODE(pawl_rw_release(writer), PAWL_LOST);
+        (void)pawl_release(stranger);
+}
+
 TEST(one_upgradable_reader_stands_beside_plain_ones)
 {
         const char *place = fresh_place();

@@ -122,6 +122,7 @@ int error_of_connecting(const struct postgres *postgres, const PGconn *conn, str
         const char *text = PQerrorMessage(conn);
         const struct meaning *meaning;
         char state[6], line[380];
+        int code = PAWL_UNREACHABLE;
         const char *said = pq_error_state(text, state);
 
         if (!said) {
@@ -129,8 +130,12 @@ int error_of_connecting(const struct postgres *postgres, const PGconn *conn, str
                 return why_set(why, code_of_phrase(text), "%s: %s", postgres->where, line);
         }
         meaning = find_meaning(state);
+        if (strncmp(state, "08", 2) == 0) /* PgBouncer's, for whatever it refuses */
+                code = code_of_phrase(said);
+        else if (meaning)
+                code = meaning->code;
         pq_error_line(said, line, sizeof(line));
-        return why_set(why, meaning ? meaning->code : PAWL_UNREACHABLE, "%s: %s (%s)", postgres->where, line, state);
+        return why_set(why, code, "%s: %s (%s)", postgres->where, line, state);
 }
 
 /* One that stood says nothing about the next: whatever ended it, another is tried. */

@@ -80,8 +80,11 @@ void ghosts_retry(struct postgres *postgres)
 {
         struct ghost *ghost = first_failed(postgres);
 
-        if (ghost && wire_ready(&postgres->wire))
-                ghost_ask(ghost);
+        if (!ghost || !wire_ready(&postgres->wire))
+                return; /* ghosts_up goes on */
+        ghost_ask(ghost);
+        if (!ghost->asked) /* no memory */
+                retry_later(postgres);
 }
 
 void ghost_of_part(const struct part *part)

@@ -36,7 +36,7 @@ static void ghost_answered(struct ask *ask, const redisReply *reply, const struc
         struct redis *redis = ghost->redis;
 
         ghost->asked = false;
-        if (reply || (redis->commands.ready && !wire_passes(why)))
+        if (reply || (redis->commands.ready && !wire_passes(why) && why->code != PAWL_FULL))
                 ghost_free(ghost);
         else if (redis->commands.ready) /* else when the connection is back */
                 claims_retry_soon(redis);

@@ -371,10 +371,11 @@ static void look_refused(struct waitlist *list, const struct pawl_why *why)
                 return;
         if (!list->refused_at)
                 list->refused_at = now;
-        redis->refusal = *why;
         if (why->code == PAWL_DENIED || why->code == PAWL_UNSUPPORTED || why->code == PAWL_CORRUPT ||
             now - list->refused_at >= PATIENCE_IN_LINE * redis->timeout)
                 refuse_claims(list, why);
+        else
+                redis->refusal = *why; /* of the server, and not of this name */
 }
 
 static void look_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)

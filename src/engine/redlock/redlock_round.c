@@ -218,8 +218,9 @@ static void answered(struct vote *vote)
                 *answers |= bit;
         else
                 not_confirmed(round, bit);
-        if (vote->code == PAWL_UNREACHABLE && round->again & bit && ballot->node->member.reachable) {
-                round->soon |= bit; /* it is there, and busy with something else */
+        if ((vote->code == PAWL_UNREACHABLE || vote->code == PAWL_FULL) && round->again & bit &&
+            ballot->node->member.reachable) {
+                round->soon |= bit; /* it is there, and busy with something else, or full */
                 redlock_tend(round->redlock, redlock_now(round->redlock) + ASK_AGAIN);
         }
         tell(round);

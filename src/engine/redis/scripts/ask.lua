@@ -7,7 +7,10 @@ local lock, fence, history = KEYS[1], KEYS[2], ARGV[1] == 'h'
 local asked = 0
 local function ask(value)
         local uid, client = string.match(value, '^(%x+) (%x+) ')
-        tell(client, 'asked ' .. uid)
+        local heard, refused = tell(client, 'asked ' .. uid)
+        if heard == nil then
+                error(refused)
+        end
         asked = asked + 1
 end
 

@@ -258,7 +258,8 @@ end
 
 -- Tells a client something. Returns whether it listens, at this server: PUBLISH counts also those that listen to patterns, such as
 -- a monitor. And only here: a replica would pass the grant on to a waiter that listens there, when it has gone to another.
--- Who may not publish is refused, but for what must be done all the same, such as a release: then nil.
+-- nil and the refusal for a user who may not publish: a caller that must do without undoes nothing by that, any other one raises it
+-- when all is as it was.
 local patterns, must_tell = nil, true
 local function tell(client, text)
         local news = 'pawl:news:' .. space .. client
@@ -274,8 +275,13 @@ local function tell(client, text)
         redis.set_repl(redis.REPL_ALL)
         if type(heard) == 'number' then
                 return heard > 0
-        elseif must_tell then
-                error(heard.err)
+        end
+        return nil, heard.err
+end
+
+local function raise_if_needed(refused)
+        if must_tell then
+                error(refused)
         end
 end
 
@@ -289,12 +295,14 @@ local function remind(ms, first_only)
                 local at = math.min(rank, count - 1)
                 local record = redis.call('ZRANGE', queue, at, at)[1]
                 local uid, client = string.match(record, '^(%x+) (%x+) ')
-                local heard = false
-                if uid then
-                        heard = told[client] or tell(client, 'due ' .. uid .. ' ' .. number(ms + math.min(at, 500) * 2))
+                local heard, refused = false, nil
+                if uid and told[client] then
+                        heard = true
+                elseif uid then
+                        heard, refused = tell(client, 'due ' .. uid .. ' ' .. number(ms + math.min(at, 500) * 2))
                 end
                 if heard == nil then
-                        return
+                        return raise_if_needed(refused)
                 elseif heard then
                         told[client] = true
                         if first_only or at == count - 1 then
@@ -336,12 +344,13 @@ local function serve_one()
                 return true
         end
         local token = next_token()
-        local heard = tell(client, 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock)
+        local heard, refused = tell(client, 'granted ' .. uid .. ' ' .. token .. ' ' .. lease .. ' ' .. lock)
         if heard then
                 give(record, lease, token)
         elseif heard == nil then -- it finds out when it re-checks, and keeps its place until then
                 redis.call('ZADD', queue, first[2], record)
                 redis.call('PEXPIRE', queue, QUEUE_LEASE)
+                raise_if_needed(refused)
                 return false
         end
         return true
