@@ -251,6 +251,14 @@ static bool quiet(struct pawl_client *client)
         return true;
 }
 
+/* Called when no claim is under way any more. */
+static bool has_left(const struct pawl_client *client)
+{
+        struct engine *engine = client->engine;
+
+        return !engine->ops->leave || engine->ops->leave(engine);
+}
+
 /* A blocked caller who drives sleeps in the loop, and would not see that his wait is over. We must not turn the loop at
  * once: that would swallow the wake. */
 static void wake_driver(struct pawl_client *client)
@@ -275,7 +283,8 @@ static void wait_for_quiet(struct pawl_client *client)
                 if (!list_empty(&client->core.notices) && !client->in_callback)
                         continue;
                 now = loop_now(&client->loop);
-                if (!client->inside && list_empty(&client->core.notices) && (quiet(client) || now >= patience))
+                if (!client->inside && list_empty(&client->core.notices) &&
+                    ((quiet(client) && has_left(client)) || now >= patience))
                         return;
                 if (client->driver != DRIVER_NOBODY) {
                         wake_driver(client);

@@ -251,6 +251,10 @@ struct engine_ops {
         /* Compare-and-delete; no renewal of this claim is sent after it. Retried in the background until confirmed or
          * pointless; a claim whose reply is overdue may be answered with PAWL_IN_DOUBT. */
         void (*release)(struct engine *, struct claim *);
+        /* The client is being closed, and nothing is asked of the engine any more but this and close. Gives back what it
+         * keeps beside its claims. Called after each turn of the loop until it returns true, or for as long as
+         * pawl_close may wait. NULL: there is nothing to give back. */
+        bool (*leave)(struct engine *);
 
         const struct engine_instant *instant;
         const struct engine_inspect *inspect;

@@ -297,8 +297,8 @@ void term_proven(struct etcd_term *term);
 void term_unproven(struct etcd_term *term, int code);
 void terms_up(struct etcd *etcd);
 void terms_down(struct etcd *etcd); /* what was under way on the stream is not answered any more */
-void terms_revoke(
-        struct etcd *etcd); /* those that nobody uses, before the channel is closed: no answer is waited for */
+/* Those that nobody uses. True: no answer is to be waited for. */
+bool terms_revoke(struct etcd *etcd);
 void terms_free(struct etcd *etcd);
 
 /* etcd_proof.c. raft_term: what the answer to the keep-alive reported; term_proven or term_unproven is told. */

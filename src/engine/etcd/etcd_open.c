@@ -184,13 +184,22 @@ static void free_endpoints(struct etcd_channel *channel)
         free(channel->endpoints);
 }
 
-/* The channel goes first, so that nothing is requested any more; but leases on which nothing hangs are given back before. */
+/* History ends first: what it still has to write would come in the way of leases that are given back. */
+static bool etcd_leave(struct engine *engine)
+{
+        struct etcd *etcd = etcd_of(engine);
+
+        etcd->history = false;
+        history_free(etcd);
+        return terms_revoke(etcd);
+}
+
+/* The channel goes first, so that nothing is requested any more. */
 static void etcd_close(struct engine *engine)
 {
         struct etcd *etcd = etcd_of(engine);
 
         history_free(etcd);
-        terms_revoke(etcd);
         etcd->closing = true;
         channel_close(&etcd->channel);
         news_free(etcd);
@@ -225,6 +234,7 @@ const struct engine_ops etcd_engine = {
         .overdue = claim_overdue,
         .renew = claim_renew,
         .release = claim_release,
+        .leave = etcd_leave,
         .inspect = &etcd_inspect,
         .leases = &etcd_leases,
         .values = &etcd_values,

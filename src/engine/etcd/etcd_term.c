@@ -1,7 +1,6 @@
 /* etcd_term.c - leases of the store. Claims of one ttl share a lease; it is kept alive by one message every quarter of
  * its length, however many they are, and a renewal that the core asks for is answered from what is known:
  * docs/decisions/0110. */
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -685,19 +684,14 @@ static void revoke_unused(struct etcd_term *term)
                 revoke(term);
 }
 
-/* The server drops a request whose connection ends before it was passed on: so a sign of it is waited for, not for long. */
-void terms_revoke(struct etcd *etcd)
+/* The server drops a request whose connection ends before it was passed on: only an answer shows that it was. */
+bool terms_revoke(struct etcd *etcd)
 {
-        enum { LONGEST_MS = 500 };
-        struct net *net = &etcd->channel.grpc.net;
-        struct pollfd answer = {.fd = net->watch.fd, .events = POLLIN};
-
         if (!channel_ready(&etcd->channel))
-                return;
+                return true;
         each_term(etcd, revoke_unused);
-        net_flush(net);
-        if (!list_empty(&etcd->ended))
-                (void)poll(&answer, 1, LONGEST_MS);
+        net_flush(&etcd->channel.grpc.net);
+        return list_empty(&etcd->ended);
 }
 
 void terms_free(struct etcd *etcd)

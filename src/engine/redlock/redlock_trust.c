@@ -799,27 +799,6 @@ static void seat_new_set(struct redlock *redlock)
         redlock->tag = roster_tag(&redlock->roster);
 }
 
-/* A new set of servers. Those that had a part in the former one forget it, so that no majority of that can grant any
- * more: if a majority of them is here. If that majority is at work, its leases are waited for. */
-static int found_set(struct redlock *redlock, struct pawl_why *why)
-{
-        struct roster former;
-        uint32_t here;
-
-        if (!pick_roster(redlock, true, &former))
-                pick_roster(redlock, false, &former);
-        join_all(redlock, &former);
-        here = count_former(redlock, &former);
-        if (former.count && here <= former.count / 2)
-                return too_few_former(here, &former, why);
-        redlock->founding_waits = former.count && count_of_set(redlock, former.set, true) > former.count / 2;
-        if (redlock->founding_waits && count_of(redlock, is_reachable) < redlock->count)
-                return no_quorum(redlock, "; for a list of another length all of them must be there", why);
-        redlock->founding = true;
-        seat_new_set(redlock);
-        return PAWL_OK;
-}
-
 static int64_t longest_known(const struct redlock *redlock)
 {
         int64_t longest = 0;
@@ -830,11 +809,49 @@ static int64_t longest_known(const struct redlock *redlock)
         return longest;
 }
 
-/* Of a set that waits for the leases of the former one only the rosters are written here. */
+/* Was it taken into a new set of which no server votes yet, so lately that it may still have a part in a lease of the
+ * former one? By an init that was interrupted, or is run once more. */
+static bool is_in_the_making(const struct node *node)
+{
+        const struct redlock *redlock = node->redlock;
+        struct roster roster;
+        char own[ID_LENGTH + 1];
+
+        return is_reachable(node) && !node->member.trusted && read_roster(node, &roster, own) &&
+               strcmp(own, node->member.id) == 0 && roster_seat(&roster, own) >= 0 &&
+               count_of_set(redlock, roster.set, true) == 0 &&
+               node->member.untrusted < quarantine_of(longest_known(redlock));
+}
+
+/* A new set of servers. Those that had a part in the former one forget it, so that no majority of that can grant any
+ * more: if a majority of them is here. If that majority is at work, or was a moment ago, its leases are waited for. */
+static int found_set(struct redlock *redlock, struct pawl_why *why)
+{
+        struct roster former;
+        uint32_t here, at_work;
+
+        if (!pick_roster(redlock, true, &former))
+                pick_roster(redlock, false, &former);
+        join_all(redlock, &former);
+        here = count_former(redlock, &former);
+        if (former.count && here <= former.count / 2)
+                return too_few_former(here, &former, why);
+        at_work = count_of_set(redlock, former.set, true) + count_of(redlock, is_in_the_making);
+        redlock->founding_waits = former.count && at_work > former.count / 2;
+        if (redlock->founding_waits && count_of(redlock, is_reachable) < redlock->count)
+                return no_quorum(redlock, "; for a list of another length all of them must be there", why);
+        redlock->founding = true;
+        seat_new_set(redlock);
+        return PAWL_OK;
+}
+
+/* Of a set that waits for the leases of the former one only the rosters are written here. Without one of the servers it
+ * would not be complete: it is waited for before the others are taken out of the former set. */
 static void found_again(struct redlock *redlock)
 {
-        if (!redlock->founding_waits || next_to_enrol(redlock))
-                found(redlock, longest_known(redlock));
+        if (redlock->founding_waits && (count_of(redlock, is_reachable) < redlock->count || !next_to_enrol(redlock)))
+                return;
+        found(redlock, longest_known(redlock));
 }
 
 /* All nodes are here and have one roster, but too few may vote: an operator has made a new set of them. Nobody else can
@@ -889,7 +906,8 @@ int trust_init(struct redlock *redlock, bool force, struct pawl_why *why)
         return code;
 }
 
-/* A server that joins others is done when it has its seat: it votes when their leases are over. */
+/* A server that joins others is done when it has its seat: it votes when their leases are over. One that does not answer at
+ * the moment is waited for, if it is to have one. */
 bool trust_init_done(struct redlock *redlock)
 {
         bool quorum = count_of(redlock, is_voter) >= redlock->quorum;
@@ -897,6 +915,8 @@ bool trust_init_done(struct redlock *redlock)
         for (uint32_t i = 0; i < redlock->count; i++) {
                 const struct node *node = &redlock->nodes[i];
 
+                if (!is_reachable(node) && (node->replaces || redlock->founding_waits))
+                        return false;
                 if (!is_reachable(node) || trust_twin(node) || node->votes)
                         continue;
                 if (node->seat < 0 || !was_seated(node) || (!quorum && !redlock->founding_waits))

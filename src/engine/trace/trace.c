@@ -465,6 +465,13 @@ static int trace_overdue(struct engine *engine, const struct claim *claim, struc
         return code;
 }
 
+static bool trace_leave(struct engine *engine)
+{
+        struct engine *inner = trace_of(engine)->inner;
+
+        return inner->ops->leave(inner);
+}
+
 static const struct engine_leases trace_leases = {
         .word = leases_word,
         .read = leases_read,
@@ -515,6 +522,7 @@ static void take_after(struct trace *trace)
 
         trace->ops = trace_engine;
         trace->ops.overdue = inner->ops->overdue ? trace_overdue : NULL;
+        trace->ops.leave = inner->ops->leave ? trace_leave : NULL;
         trace->ops.instant = inner->ops->instant ? &trace_instant : NULL;
         take_inspect_after(trace, inner->ops->inspect);
         trace->ops.leases = inner->ops->leases ? &trace_leases : NULL;

@@ -17,6 +17,7 @@ from rig import INVALID, NO_QUORUM, OK, pawl
 from tap import check, equal, finish
 
 PATIENCE = 40
+NO_RENEW = 1  # enum pawl_lock_flag
 
 
 def soon(condition, patience=PATIENCE):
@@ -240,6 +241,77 @@ def a_longer_list_is_made():
     check("never were there two holders, and tokens only grew", crowd.is_sound(), str(crowd))
 
 
+class Torn(rig.Cutter):
+    """Before a server: ends the connection on which that is given a seat in a list of five, once; before the server has read
+    it, or ("in") before its answer is read. Who comes then is kept waiting."""
+
+    def __init__(self, server, way, pause=0.5):
+        self.way, self.pause, self.writing, self.torn = way, pause, False, False
+        super().__init__(server)
+
+    def relay(self, client):
+        if self.torn:
+            time.sleep(self.pause)
+        super().relay(client)
+
+    def allow(self, way, data):
+        self.writing = self.writing or way == "out" and data.count(b"-127.0.0.1:") >= 5
+        if self.torn or not self.writing or way != self.way:
+            return data
+        self.torn = True
+        return b""
+
+
+def sets_of(nodes):
+    """The sets that the servers are in: the second word of their rosters."""
+    return {(node("GET", "pawl:roster:lock:") or "- -").split()[1] for node in nodes}
+
+
+def init_loses_a_connection():
+    one, two, three, four, five = nodes = nodes_of(5)
+    for seat, way in ((0, "out"), (4, "out"), (2, "in")):
+        for node in nodes:
+            node("FLUSHALL")
+        equal("three servers are used", take(url(one, two, three)), OK)
+        torn = Torn(nodes[seat], way)
+        status, _, said = pawl("-e", url(*nodes[:seat], torn, *nodes[seat + 1:]), "init", "--yes")
+        check("a connection of init is lost", torn.torn)
+        check("it ends well when all servers have the list", status == 0 and len(sets_of(nodes)) == 1,
+              (status, said, sets_of(nodes)))
+    check("and clients work on five", soon(lambda: take(url(*nodes)) == OK))
+
+
+def init_is_interrupted():
+    one, two, three, four, five = nodes = nodes_of(5)
+    crowd = Crowd()
+    crowd.begin(url(one, two, three), "three")
+    check("clients work on three", soon(lambda: len(crowd.tokens) > 20), str(crowd))
+    torn = Torn(four, "out", 3 * PATIENCE)
+    status, _, said = pawl("-e", url(one, two, three, torn, five, options="?timeout=2s"), "init", "--yes")
+    check("init fails where it cannot reach a server any more", torn.torn and status == 125, (status, said))
+    check("and not all of them have the new list", len(sets_of(nodes)) > 1, sets_of(nodes))
+    crowd.begin(url(*nodes), "five")
+    status, _, said = pawl("-e", url(*nodes), "init", "--yes")
+    check("it can be run again", status == 0, said)
+    check("clients work on five", soon(lambda: crowd.grants.get("five", 0) > 5), str(crowd))
+    crowd.end()
+    check("never were there two holders, and tokens only grew", crowd.is_sound(), str(crowd))
+
+
+def init_is_run_twice():
+    one, two, three, four, five = nodes = nodes_of(5)
+    holder, next_one = Peer(url(one, two, three)), Peer(url(*nodes))
+    equal("a lock is held", holder.ask("acquire a 0 8000 %d" % NO_RENEW), OK)
+    check("a third vote is taken away: without it the new servers make a majority", soon(lambda: three("DEL", "lock:a")))
+    for run in ("once", "and once more"):
+        status, _, said = pawl("-e", url(*nodes), "init", "--yes")
+        check("init makes five of three, " + run, status == 0, said)
+    equal("it is still held", holder.ask("check"), OK)
+    check("the lock can be had", soon(lambda: next_one.ask("acquire a 20000 60000") == OK), next_one.text)
+    equal("but not before the lease of its former holder was over", holder.ask("check"), rig.LOST)
+    check("with a greater token", next_one.token > holder.token, (holder.token, next_one.token))
+
+
 def a_server_that_init_has_taken_into_another_set():
     one, two, three, four, five = nodes_of(5)
     crowd = Crowd()
@@ -273,6 +345,7 @@ def too_few_of_the_former_servers():
 
 TESTS = (two_lists_at_once, a_list_with_a_server_that_is_not_one, longer_and_shorter_lists, order_and_names,
          a_server_of_another_list, a_server_is_replaced, a_replaced_server_comes_back_empty, a_longer_list_is_made,
+         init_loses_a_connection, init_is_interrupted, init_is_run_twice,
          a_server_that_init_has_taken_into_another_set, too_few_of_the_former_servers)
 
 if not shutil.which("redis-server"):

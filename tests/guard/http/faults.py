@@ -175,16 +175,19 @@ def what_a_killed_server_confirmed_stands_and_no_older_token_passes():
     ahead = 0
     for _ in range(40):
         writer = Peer(server.url, wait=3000)
-        until = time.monotonic() + chance.uniform(0.01, 0.15)
-        killer = threading.Timer(until - time.monotonic(), server.process.kill)
-        killer.start()
+        killer = None
         while True:
             token += 1
             answer = writer.put("orders", token, b"%d" % token)
             if answer.code != OK:
                 require(answer.code in (IN_DOUBT, UNREACHABLE), show(answer.code), answer.text)
-                break
+                if killer:
+                    break
+                continue
             confirmed = token
+            if not killer:  # from the first put on: it may take longer than all that is drawn here
+                killer = threading.Timer(chance.uniform(0, 0.15), server.process.kill)
+                killer.start()
         killer.join()
         server.restart()
         listed = Peer(server.url).ask("list", "orders").data.decode()
@@ -199,7 +202,6 @@ def what_a_killed_server_confirmed_stands_and_no_older_token_passes():
         equal(reader.get("orders", mark).data, b"%d" % data)
         writer.kill()
     note("%d puts, the mark was ahead of its data %d times" % (confirmed, ahead))
-    require(confirmed > 40)
 
 
 @test(within=120)
