@@ -37,6 +37,19 @@ tmpfs | ramfs)
         ;;
 esac
 
+for name in one other; do
+        "$pawl" run $name sh -c "echo began >'$scratch/$name'; exec sleep 60" &
+        later $!
+        await_file "$scratch/$name"
+        holders="${holders:-} $!"
+done
+like "clients are counted, doctor itself as well" "$("$pawl" doctor)" "* 3 of * clients are in use*"
+# shellcheck disable=SC2086
+kill -KILL $holders
+# shellcheck disable=SC2086
+wait $holders 2>"$scratch/killed"
+like "those that were killed are not" "$("$pawl" doctor)" "* 1 of * clients are in use*"
+
 memory=$(mktemp -d /dev/shm/doctor.XXXXXX 2>/dev/null) || memory=
 case ${memory:+$(stat -f -c %T "$memory")} in
 tmpfs)

@@ -29,7 +29,7 @@ begin x --note nightly
 ok "one line says that it is held" await_file "$lines"
 is "the event" "$(field event "$lines")" held
 is "the name" "$(field name "$lines")" x
-is "the token is a string" "$(field token "$lines")" "$("$pawl" show --json x | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["token"])')"
+is "the token" "$(field token "$lines")" "$("$pawl" show --json x | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["token"])')"
 like "the note is there for others" "$("$pawl" show x)" "*nightly*"
 ok "it is held" held x
 echo "whatever is written is ignored" >&9

@@ -47,6 +47,15 @@ fi
 command=$root/$(sed -n "s|^$root/||p" "$scratch/files" | grep 'bin/pawl$')
 ok "the installed command runs" "$command" --version
 ok "and finds the installed module" "$command" run -e "trace+local:$scratch/locks" x true
+# As CONTRIBUTING says of packages.
+options=$(sed -n 's/^    meson setup build-package //p' "$SOURCE_DIR/CONTRIBUTING.md")
+# shellcheck disable=SC2086
+ok "a package is set up" meson setup "$scratch/build-package" "$SOURCE_DIR" $options
+is "without tests, benchmarks and examples" "$(ninja -C "$scratch/build-package" -t targets all | grep -E '^(tests|bench|examples)/.*_LINKER$')" ""
+not_ok "the installed library has symbols for a debugger" sh -c '! readelf -S "$0"/libpawl.so | grep -q symtab' "$libraries"
+ok "--strip takes them away" meson install -C "$BUILD_DIR" --no-rebuild --quiet --strip --destdir "$root"
+ok "from libraries and programs" sh -c '! readelf -S "$0/libpawl.so" "$1" | grep -q symtab' "$libraries" "$command"
+ok "and the command runs" "$command" --version
 ok "it uninstalls" "$SOURCE_DIR/.ci/uninstall" "$BUILD_DIR"
 is "and nothing of it is left" "$(find "$root" ! -type d)" ""
 done_testing

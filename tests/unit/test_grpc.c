@@ -401,6 +401,46 @@ TEST(a_stream_ends_with_its_connection)
         end_asker(&asker);
 }
 
+struct speaker {
+        struct question question; /* first */
+        struct watcher *watcher;
+        int sent;
+};
+
+static void send_when_answered(struct grpc_call *call, const struct grpc_answer *answer)
+{
+        struct speaker *speaker = (struct speaker *)(void *)call;
+        Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
+        Pb__WatchCancelRequest cancel = PB__WATCH_CANCEL_REQUEST__INIT;
+
+        request.request_case = PB__WATCH_REQUEST__REQUEST_CANCEL;
+        request.cancel = &cancel;
+        CHECK_INT(answer->status, GRPC_LOST);
+        CHECK_INT(speaker->watcher->ended, 0);
+        speaker->sent = grpc_send(&speaker->watcher->asker->grpc, &speaker->watcher->stream, &request.base);
+}
+
+/* The calls of a lost connection are answered before its streams end. */
+TEST(the_answer_of_a_lost_call_may_send_on_a_stream_that_is_about_to_end)
+{
+        struct asker asker;
+        struct watcher watcher;
+        struct speaker speaker = {.watcher = &watcher, .sent = -1};
+
+        begin_at_etcd(&asker);
+        watch(&watcher, &asker);
+        watch_key(&watcher, "test_grpc");
+        TURN_UNTIL(watcher.created == 1);
+        prepare(&speaker.question, &asker, range_method, write_range);
+        speaker.question.call.answered = send_when_answered;
+        ask(&speaker.question);
+        grpc_fail(&asker.grpc, PAWL_UNREACHABLE, "enough");
+        TURN_UNTIL(asker.downs == 1);
+        CHECK_INT(speaker.sent, PAWL_UNREACHABLE);
+        CHECK_INT(watcher.ended, 1);
+        end_asker(&asker);
+}
+
 /* ---- what is not gRPC -------------------------------------------------------------------------------------------- */
 
 static void say_instead(const char *words, size_t size, const char *sentence)

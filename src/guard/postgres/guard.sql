@@ -133,6 +133,7 @@ BEGIN
 END
 $$;
 
+-- Tokens of one store of locks are never so far apart, as the library says too: a counter that began anew, or another engine.
 CREATE OR REPLACE FUNCTION pawl.guard_stale(resource text, token bigint, above bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pawl, pg_temp AS $$
 BEGIN
@@ -140,7 +141,9 @@ BEGIN
         ERRCODE = 'PW001',
         MESSAGE = format('token %s is too old for "%s": %s has been admitted', token, resource, above),
         DETAIL = format('The greatest is %s.', above),
-        HINT = 'Another one has had the lock since. Roll back, and acquire the lock again.';
+        HINT = CASE WHEN above / 1024 > token
+                    THEN 'The two tokens come from different stores of locks. If the lock has moved, see pawl forget.'
+                    ELSE 'Another one has had the lock since. Roll back, and acquire the lock again.' END;
 END
 $$;
 

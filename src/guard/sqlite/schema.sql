@@ -45,7 +45,8 @@ BEGIN
         WHERE typeof(NEW.token) <> 'integer' OR NEW.token < 1;
         SELECT RAISE(ABORT, 'pawl: the marks were made by another version of pawl')
         WHERE (SELECT version FROM pawl_floor) IS NOT 1;
-        SELECT RAISE(ABORT, 'pawl: stale token: a greater one has been admitted; another one has had the lock since')
+        SELECT RAISE(ABORT,
+                     'pawl: stale token: a greater one has been admitted, to a later holder or from another store of locks')
         WHERE (NEW.token >= coalesce((SELECT token FROM pawl_mark WHERE resource = NEW.resource),
                                      (SELECT token FROM pawl_floor))) IS NOT 1;
         UPDATE pawl_mark SET token = NEW.token WHERE resource = NEW.resource;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """keys.py - the keys of claims: the same few again and again, because etcd keeps those that were deleted in its index until they are
 compacted, and walks over them; but never one of which a request may still be done."""
+import statistics
+
 from hurt import *
 
 
@@ -41,6 +43,38 @@ def a_lock_that_is_taken_again_and_again_uses_one_key(store):
     equal(len(used(store, "b")), 1, "with a lock-delay")
     pairs(peer, "c", 20, mode=1)
     equal(len(used(store, "c")), 1, "shared")
+
+
+def cpu_of(server):
+    """What all threads of a server have run for, in ns."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % server.pid):
+        try:
+            with open("/proc/%d/task/%s/schedstat" % (server.pid, task), encoding="utf-8") as file:
+                total += int(file.read().split()[0])
+        except OSError:  # the thread has ended
+            pass
+    return total
+
+
+def thousands_of_pairs_without_a_compaction_cost_the_server_no_more_than_the_first(store):
+    """A name that was used 4,000 times beside fresh ones, in turns, so that a busy machine slows both: the median of the ratios.
+    With a key for each pair the old name costs about twice as much by then."""
+    if not os.path.exists("/proc/self/schedstat"):
+        note("not measured: this kernel does not say how long a thread has run")
+        return
+    peer = warmed(store.url())
+    pairs(peer, "old", 4000)
+    cost = {}
+    ratios = []
+    for turn in range(21):
+        for name in ("old", "fresh%d" % turn):
+            before = cpu_of(store.members[0])
+            pairs(peer, name, 40)
+            cost[name] = cpu_of(store.members[0]) - before
+        ratios.append(cost["old"] / cost["fresh%d" % turn])
+    note("a pair on the old name costs %.2f of one on a fresh name" % statistics.median(ratios))
+    require(statistics.median(ratios) < 1.3, "%.2f" % statistics.median(ratios), ratios)
 
 
 def a_refused_try_uses_up_no_key(store):
@@ -127,6 +161,7 @@ def a_holders_key_that_somebody_overwrote_is_lost_and_removed(store):
 
 
 add(Etcd.one, (a_lock_that_is_taken_again_and_again_uses_one_key,
+               thousands_of_pairs_without_a_compaction_cost_the_server_no_more_than_the_first,
                a_refused_try_uses_up_no_key,
                clients_that_hand_a_lock_over_use_a_key_each_and_never_miss_its_end,
                a_key_of_which_a_request_may_still_be_done_is_not_used_again,

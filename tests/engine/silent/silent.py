@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""silent.py - a store that does not answer is not a lock that is taken. One program for every kind of store: SILENT names the
-servers (tests/servers), SILENT_OPTIONS what the URL has besides.
+"""silent.py - a store that does not answer is not a lock that is taken, and neither is one whose holder was killed long ago. One
+program for every kind of store: SILENT names the servers (tests/servers), SILENT_OPTIONS what the URL has besides.
 
 The servers are stopped, not killed: their machine still accepts connections, and nothing is ever said on them."""
 import os
@@ -99,6 +99,23 @@ def a_lock_that_is_taken_is_a_timeout():
     late.request("a", wait=20000)
     equal(holder.release(), OK)
     equal(late.hear().code, OK)
+
+
+@test
+def after_the_lease_of_a_killed_holder_the_first_try_succeeds():
+    """Nobody requests the lock in between. Some stores round a lease up, and a busy machine is late: what is enough is found out."""
+    servers = started()
+    for pause in (2.5, 5, 10, 20):
+        name = "after %s" % pause
+        holder = start_pawl("-e", servers.url(), "run", "--ttl", "2s", name, "--", "sh", "-c", "echo held; exec sleep 600")
+        equal(holder.stdout.readline(), "held\n")
+        holder.kill()
+        time.sleep(pause)
+        done = pawl("-e", servers.url(), "run", "-n", name, "true")
+        if done.code == 0:
+            break
+    note("%s s after the kill: %d" % (pause, done.code))
+    equal(done.code, 0, done.errors)
 
 
 @test

@@ -73,6 +73,32 @@ def a_lower_token_is_refused_with_a_state_of_its_own(server):
 
 
 @test
+def tokens_of_two_stores_of_locks_are_said_to_be_that(server):
+    connection = prepared(server)
+    equal(admit(connection, "moved", 1794966346892925), 0)
+    connection.commit()
+    for token, hint in ((1281, "different stores of locks"), (1794966346892924, "acquire the lock again")):
+        try:
+            admit(connection, "moved", token)
+            raise Failed("%d passed" % token)
+        except psycopg2.Error as error:
+            equal(error.pgcode, STALE)
+            has(error.diag.message_hint, hint)
+        connection.rollback()
+
+
+@test
+def names_are_checked_whatever_the_session_says_of_string_literals(server):
+    prepared(server)
+    connection = server.connect()
+    ask(connection, "SET standard_conforming_strings = off")
+    equal(admit(connection, "r", 5), 0)
+    equal(ask(connection, "SELECT pawl.put('r', 6, 'data')") is not None, True)
+    connection.commit()
+    equal(refused(connection, "SELECT pawl.admit(%s, 7)", "a\x85b"), INVALID)
+
+
+@test
 def what_is_not_a_token_or_a_name_is_refused(server):
     connection = prepared(server)
     for token in (None, 0, -1, -2 ** 63):
