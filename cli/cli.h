@@ -223,7 +223,8 @@ void table_fit(struct table *, size_t width);
 void table_print(const struct table *, FILE *out);
 void table_end(struct table *);
 
-/* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. */
+/* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. What is printed stands
+ * in docs/json: durations are numbers of milliseconds called *_ms, times are texts, tokens and versions too. */
 void json_open(FILE *, const char *key, char bracket);
 void json_close(FILE *, char bracket);
 void json_text(FILE *, const char *key, const char *text); /* NULL: null */
@@ -231,7 +232,7 @@ void json_text(FILE *, const char *key, const char *text); /* NULL: null */
 void json_bytes(FILE *, const char *key, const char *bytes, size_t size);
 void json_number(FILE *, const char *key, int64_t number);
 void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
-void json_seconds(FILE *, const char *key, int64_t ms);   /* 1.250 */
+void json_time(FILE *, const char *key, int64_t unix_ms); /* UTC, RFC 3339; 0: null */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */
 /* Around an object of its own for another file, in the middle of this one. */
