@@ -20,6 +20,9 @@ if has pawl/pawl-sqlite.so; then
         ok "and its SQL in a place of its own" has share/pawl/sqlite.sql
 fi
 
+for name in $("$PAWL" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+        ok "there is a page for pawl $name" has "man1/pawl-$name.1"
+done
 for shell in bash zsh fish; do
         case $shell in
         bash) file=share/bash-completion/completions/pawl ;;
