@@ -178,10 +178,6 @@ int main(int argc, char **argv)
                 print_help(stderr);
                 return EXIT_FAILED;
         }
-        if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-                print_help(stdout);
-                return finish(EXIT_DONE);
-        }
         if (!command_first(argc, argv))
                 return without_command(argv);
         command = command_of_name(argv[1]);

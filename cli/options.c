@@ -261,22 +261,35 @@ static const char *option_names(size_t index)
         return name;
 }
 
-static void unknown_option(const struct command *command, const struct option *options, const char *name, size_t length)
+/* The long option that a mistake or two make of this one; NULL: none is near. */
+static const char *near_option(const struct command *command, const struct option *options, const char *name,
+                               size_t length)
 {
         char word[NEAR_MAX + 1];
-        const char *near = NULL;
 
         own_options = options;
         json_is_known = command->flags & COMMAND_JSON;
-        if (length <= NEAR_MAX) {
-                snprintf(word, sizeof(word), "%.*s", (int)length, name);
-                near = near_miss(word, option_names);
-        }
+        if (length > NEAR_MAX)
+                return NULL;
+        snprintf(word, sizeof(word), "%.*s", (int)length, name);
+        return near_miss(word, option_names);
+}
+
+static void unknown_option(const struct command *command, const char *name, int length, const char *near)
+{
         if (near)
-                usage_error(command, "%s has no option --%.*s (did you mean --%s?)", command->name, (int)length, name,
-                            near);
+                usage_error(command, "%s has no option %.*s (did you mean --%s?)", command->name, length, name, near);
         else
-                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+                usage_error(command, "%s has no option %.*s", command->name, length, name);
+}
+
+/* -ttl is -t, -t and -l, but --ttl may be meant. */
+static void unknown_letter(const struct command *command, const struct option *options, const char *word, char letter)
+{
+        const char *name = word + 1;
+        char dashed[3] = {'-', letter, 0};
+
+        unknown_option(command, dashed, 2, name[1] ? near_option(command, options, name, strcspn(name, "=")) : NULL);
 }
 
 /* --name, --name=value, --name value */
@@ -290,7 +303,7 @@ static bool read_long(const struct command *command, const struct option *option
         words->count--;
         words->word++;
         if (!option) {
-                unknown_option(command, options, name, length);
+                unknown_option(command, name - 2, (int)length + 2, near_option(command, options, name, length));
                 return false;
         }
         if (!option->value && value) {
@@ -311,7 +324,7 @@ static bool read_long(const struct command *command, const struct option *option
 /* -a, -abc, -w5, -w 5 */
 static bool read_short(const struct command *command, const struct option *options, struct words *words)
 {
-        const char *letter = *words->word + 1;
+        const char *word = *words->word, *letter = word + 1;
 
         words->count--;
         words->word++;
@@ -320,7 +333,7 @@ static bool read_short(const struct command *command, const struct option *optio
                 const char *value;
 
                 if (!option) {
-                        usage_error(command, "%s has no option -%c", command->name, *letter);
+                        unknown_letter(command, options, word, *letter);
                         return false;
                 }
                 if (!option->value) {

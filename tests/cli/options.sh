@@ -87,6 +87,8 @@ is "pawl help is pawl --help" "$("$pawl" help)" "$("$pawl" --help)"
 for command in $("$pawl" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
         is "pawl help $command is pawl $command --help" "$("$pawl" help "$command")" "$("$pawl" "$command" --help)"
 done
+is "pawl --help run" "$("$pawl" --help run)" "$("$pawl" run --help)"
+is "pawl -h" "$("$pawl" -h)" "$("$pawl" --help)"
 is "pawl -e URL help run" "$("$pawl" -e "$other" help run)" "$("$pawl" run --help)"
 is "pawl help -q run" "$("$pawl" help -q run)" "$("$pawl" run --help)"
 is "pawl help -- run" "$("$pawl" help -- run)" "$("$pawl" run --help)"
@@ -105,6 +107,10 @@ status 125 "with a value" "$pawl" run --wiat=5s x true
 like "too" "$errors" "*did you mean --wait?*"
 status 125 "also one that all commands have" "$pawl" ls --quit
 like "is near" "$errors" "*did you mean --quiet?*"
+status 125 "one dash too few" "$pawl" run -ttl 5s x true
+is "is seen" "$errors" "pawl: run has no option -t (did you mean --ttl?); see 'pawl run --help'"
+status 125 "a letter that is none" "$pawl" run -qZ x true
+is "is like no name" "$errors" "pawl: run has no option -Z; see 'pawl run --help'"
 status 125 "--json, where there is none" "$pawl" run --json x true
 unlike "is not suggested" "$errors" "*did you mean*"
 done_testing
