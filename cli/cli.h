@@ -40,16 +40,21 @@ struct command {
         int (*run)(const struct command *, int argc, char **argv);
 };
 
-extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence,
-        cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put,
-        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_completion, cmd_demo, cmd_doctor, cmd_elect,
+        cmd_engines, cmd_fence, cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once,
+        cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+
+/* Those there are (main.c), in the order of `pawl --help`; NULL: no more. */
+const struct command *command_at(size_t index);
+const struct command *command_of_name(const char *name);
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 
 struct option {
-        char letter;       /* 0: none */
-        const char *name;  /* without its two dashes; NULL: none */
-        const char *value; /* what the help calls its value; NULL: it takes none */
+        char letter;      /* 0: none */
+        const char *name; /* without its two dashes; NULL: none */
+        const char *
+                value; /* what the help calls its value: TEXT, or the words it may be: text|json; NULL: it takes none */
         const char *help;
         bool (*set)(const struct option *, const char *text); /* false: wrong, and said so */
         void *target;
@@ -93,12 +98,36 @@ bool options_read(const struct command *, const struct option *options, int argc
 /* The number of words that the options before the command's name take; argv[0] is the program. */
 int options_leading(int argc, char **argv);
 bool is_option_word(const char *word);
+/* COMMAND begins here, behind that many of the command's own words. "--" behind the last that must be there announces it;
+ * without it COMMAND begins behind the last that may be there. */
+bool command_begins(const struct command *, int words, bool dashes);
+/* The table that a command gives to options_read. */
+const struct option *options_of(const struct command *);
+/* One of a command's own options, or of those that every command has. command NULL: those before its name. */
+const struct option *option_of_name(const struct command *, const struct option *options, const char *name,
+                                    size_t length);
+const struct option *option_of_letter(const struct command *, const struct option *options, const char *letter);
+/* All of them, in the order of the help. */
+typedef void option_visitor(const struct option *, void *arg);
+void options_each(const struct command *, const struct option *options, option_visitor *, void *arg);
 /* The known word (known(0), known(1), ... until NULL) that one mistake or two make of this; NULL: none is near. */
 const char *near_miss(const char *word, const char *(*known)(size_t index));
 /* COMMAND has at least one word. */
 bool has_command(const struct arguments *);
 /* Says what is wrong with the arguments; EXIT_FAILED. */
 int usage_error(const struct command *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- completion (complete.c) ------------------------------------------------------------------------------------- */
+
+/* Prints what may stand in the place of the last of these words, which stand behind "pawl", for the scripts of shells:
+ * a line for each, with a tab before what it means, and at the end
+ *      :words N        that is all; the first N bytes of the word are not repeated
+ *      :files N        paths as well, for what follows the first N bytes of the word
+ *      :directories N  the same, but directories only
+ *      :command N      the words from the Nth on are a command line of their own */
+int complete(int count, char **words);
+/* The scripts, of cli/completion. */
+extern const char completion_bash[], completion_zsh[], completion_fish[];
 
 /* ---- messages (say.c): a line on stderr, escaped: "pawl: " and text, or with --log-format json an object ------------- */
 
@@ -194,7 +223,8 @@ void table_fit(struct table *, size_t width);
 void table_print(const struct table *, FILE *out);
 void table_end(struct table *);
 
-/* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. */
+/* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. What is printed stands
+ * in docs/json: durations are numbers of milliseconds called *_ms, times are texts, tokens and versions too. */
 void json_open(FILE *, const char *key, char bracket);
 void json_close(FILE *, char bracket);
 void json_text(FILE *, const char *key, const char *text); /* NULL: null */
@@ -202,7 +232,7 @@ void json_text(FILE *, const char *key, const char *text); /* NULL: null */
 void json_bytes(FILE *, const char *key, const char *bytes, size_t size);
 void json_number(FILE *, const char *key, int64_t number);
 void json_token(FILE *, const char *key, uint64_t token); /* 0: null */
-void json_seconds(FILE *, const char *key, int64_t ms);   /* 1.250 */
+void json_time(FILE *, const char *key, int64_t unix_ms); /* UTC, RFC 3339; 0: null */
 void json_flag(FILE *, const char *key, bool flag);
 void json_end(FILE *); /* the line's end, at the outermost level */
 /* Around an object of its own for another file, in the middle of this one. */

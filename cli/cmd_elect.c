@@ -67,10 +67,11 @@ static void print_json(const struct pawl_leader *leader)
                 json_bytes(stdout, "value", leader->value, leader->value_size);
         else
                 json_text(stdout, "value", NULL);
-        if (leader) {
-                json_seconds(stdout, "since", leader->since_ms);
-                json_seconds(stdout, "remaining", leader->remaining_ms);
-        }
+        json_time(stdout, "since", leader ? leader->since_ms : 0);
+        if (leader)
+                json_number(stdout, "remaining_ms", leader->remaining_ms);
+        else
+                json_text(stdout, "remaining_ms", NULL);
         json_close(stdout, '}');
         json_end(stdout);
 }

@@ -24,7 +24,7 @@ static void print_json(const struct pawl_engine_info *info)
 static const char *sql_scheme;
 
 static const struct option options[] = {
-        {0, "sql", "SCHEME", "print what an administrator runs in the store before its first use", option_text,
+        {0, "sql", "postgres", "print what an administrator runs in the store before its first use", option_text,
          &sql_scheme},
         {0},
 };
@@ -73,9 +73,9 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command cmd_engines = {
         .name = "engines",
-        .arguments = "[--sql SCHEME]",
+        .arguments = "",
         .summary = "what this build can do and what each engine promises",
-        .details = "With --sql postgres: the SQL that makes the schema, for databases where programs may not make it "
+        .details = "--sql prints the SQL that makes the schema, for databases where programs may not make it "
                    "themselves.",
         .flags = COMMAND_JSON,
         .run = run,

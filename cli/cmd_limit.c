@@ -60,8 +60,8 @@ static void print_permit(int code, const struct pawl_permit *permit)
 {
         json_open(stdout, NULL, '{');
         json_flag(stdout, "granted", code == PAWL_OK);
-        json_seconds(stdout, "waited", code == PAWL_OK ? permit->wait_ms : 0);
-        json_seconds(stdout, "wait", code == PAWL_OK ? 0 : permit->wait_ms);
+        json_number(stdout, "waited_ms", code == PAWL_OK ? permit->wait_ms : 0);
+        json_number(stdout, "wait_ms", code == PAWL_OK ? 0 : permit->wait_ms);
         json_close(stdout, '}');
         json_end(stdout);
 }

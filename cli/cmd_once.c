@@ -62,7 +62,7 @@ static void print_json(const struct pawl_result *result, bool replayed, bool kep
         json_token(stdout, "token", result->token);
         json_number(stdout, "size", (int64_t)result->size);
         json_flag(stdout, "cut", result->flags & OUTPUT_CUT);
-        json_seconds(stdout, "stored", result->stored_us / 1000);
+        json_time(stdout, "stored", result->stored_us / 1000);
         json_bytes(stdout, "output", result->data, result->size);
         json_close(stdout, '}');
         json_end(stdout);

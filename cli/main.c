@@ -6,10 +6,13 @@
 
 #include "cli.h"
 
+static const struct command cmd_help, cmd_version;
+
 static const struct command *const commands[] = {
-        &cmd_run,   &cmd_elect,  &cmd_once, &cmd_limit, &cmd_hold,    &cmd_acquire, &cmd_renew, &cmd_release,
-        &cmd_ls,    &cmd_show,   &cmd_ask,  &cmd_break, &cmd_fence,   &cmd_put,     &cmd_get,   &cmd_marks,
-        &cmd_prune, &cmd_forget, &cmd_top,  &cmd_ttl,   &cmd_engines, &cmd_doctor,  &cmd_init,  &cmd_demo,
+        &cmd_run,     &cmd_elect, &cmd_once,  &cmd_limit,  &cmd_hold,    &cmd_acquire,    &cmd_renew,
+        &cmd_release, &cmd_ls,    &cmd_show,  &cmd_ask,    &cmd_break,   &cmd_fence,      &cmd_put,
+        &cmd_get,     &cmd_marks, &cmd_prune, &cmd_forget, &cmd_top,     &cmd_ttl,        &cmd_engines,
+        &cmd_doctor,  &cmd_init,  &cmd_demo,  &cmd_help,   &cmd_version, &cmd_completion,
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -20,20 +23,25 @@ static void print_help(FILE *out)
               out);
         for (size_t i = 0; i < COMMANDS; i++)
                 fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-        fputs("\n'pawl help COMMAND' says more; so do pawl(1) and pawl-run(1). 'pawl version' is the version.\n", out);
+        fputs("\n'pawl help COMMAND' says more; so do the pages pawl(1) and pawl-COMMAND(1).\n", out);
 }
 
-static const char *command_name(size_t index)
+const struct command *command_at(size_t index)
 {
-        return index < COMMANDS ? commands[index]->name : NULL;
+        return index < COMMANDS ? commands[index] : NULL;
 }
 
-static const struct command *find_command(const char *name)
+const struct command *command_of_name(const char *name)
 {
         for (size_t i = 0; i < COMMANDS; i++)
                 if (!strcmp(commands[i]->name, name))
                         return commands[i];
         return NULL;
+}
+
+static const char *command_name(size_t index)
+{
+        return index < COMMANDS ? commands[index]->name : NULL;
 }
 
 /* There is no such command. */
@@ -48,20 +56,58 @@ static int unknown_command(const char *name)
         return EXIT_FAILED;
 }
 
-/* `pawl help`, `pawl help COMMAND`. */
-static int help(char **words)
+/* ---- help and version -------------------------------------------------------------------------------------------- */
+
+static int help(const struct command *self, int argc, char **argv)
 {
         static char asked[] = "--help";
-        char *argv[] = {asked, NULL};
+        char *asking[] = {asked, NULL};
         const struct command *command;
+        struct arguments arguments;
+        int status;
 
-        if (!*words || is_option_word(*words)) {
+        if (!options_read(self, NULL, argc, argv, &arguments, &status))
+                return status;
+        if (!arguments.words) {
                 print_help(stdout);
                 return EXIT_DONE;
         }
-        command = find_command(*words);
-        return command ? command->run(command, 1, argv) : unknown_command(*words);
+        command = command_of_name(arguments.word[0]);
+        return command ? command->run(command, 1, asking) : unknown_command(arguments.word[0]);
 }
+
+static const struct command cmd_help = {
+        .name = "help",
+        .arguments = "[COMMAND]",
+        .summary = "the commands, or the options of one",
+        .words_max = 1,
+        .run = help,
+};
+
+static void print_version(void)
+{
+        printf("pawl %s\n", pawl_version());
+}
+
+static int version(const struct command *command, int argc, char **argv)
+{
+        struct arguments arguments;
+        int status;
+
+        if (!options_read(command, NULL, argc, argv, &arguments, &status))
+                return status;
+        print_version();
+        return EXIT_DONE;
+}
+
+static const struct command cmd_version = {
+        .name = "version",
+        .arguments = "",
+        .summary = "the version of pawl",
+        .run = version,
+};
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 /* A result that could not be written was not given: say so, whatever the command did, unless it has said why it failed. */
 static int finish(int status)
@@ -111,7 +157,7 @@ static bool has_word(char **argv, const char *word, const char *other)
 static int without_command(char **argv)
 {
         if (has_word(argv, "--version", "--version")) {
-                printf("pawl %s\n", pawl_version());
+                print_version();
                 return finish(EXIT_DONE);
         }
         if (has_word(argv, "--help", "-h")) {
@@ -132,19 +178,9 @@ int main(int argc, char **argv)
                 print_help(stderr);
                 return EXIT_FAILED;
         }
-        if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-                print_help(stdout);
-                return finish(EXIT_DONE);
-        }
         if (!command_first(argc, argv))
                 return without_command(argv);
-        if (!strcmp(argv[1], "help"))
-                return finish(help(argv + 2));
-        if (!strcmp(argv[1], "version")) {
-                printf("pawl %s\n", pawl_version());
-                return finish(EXIT_DONE);
-        }
-        command = find_command(argv[1]);
+        command = command_of_name(argv[1]);
         if (!command)
                 return unknown_command(argv[1]);
         return finish(command->run(command, argc - 2, argv + 2));

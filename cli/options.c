@@ -10,6 +10,7 @@
 struct settings settings;
 
 static bool help_asked;
+static bool only_the_table; /* options_of is at work */
 
 static const struct option engine_option = {
         'e', "engine", "URL", "the store; else $PAWL_URL, else the embedded engine", option_text, &settings.url};
@@ -19,8 +20,7 @@ static const struct option json_option = {0, "json", NULL, "print JSON", option_
 static const struct option common_options[] = {
         {'q', "quiet", NULL, "say only why pawl itself failed", option_flag, &settings.quiet},
         {'v', "verbose", NULL, "say more; twice: everything", option_count, &settings.verbose},
-        {0, "log-format", "FORMAT", "of messages: text, or json with the time", option_log_format,
-         &settings.log_format},
+        {0, "log-format", "text|json", "of messages; json has the time", option_log_format, &settings.log_format},
         {'h', "help", NULL, "this text", option_flag, &help_asked},
         {0},
 };
@@ -152,9 +152,35 @@ static const struct option *find(const struct command *command, const struct opt
 
         if (!found && test(&engine_option, word, length))
                 found = &engine_option;
-        if (!found && (command->flags & COMMAND_JSON) && test(&json_option, word, length))
+        if (!found && (!command || command->flags & COMMAND_JSON) && test(&json_option, word, length))
                 found = &json_option;
         return found ? found : search(common_options, test, word, length);
+}
+
+const struct option *option_of_name(const struct command *command, const struct option *options, const char *name,
+                                    size_t length)
+{
+        return find(command, options, has_name, name, length);
+}
+
+const struct option *option_of_letter(const struct command *command, const struct option *options, const char *letter)
+{
+        return find(command, options, has_letter, letter, 1);
+}
+
+static void visit(const struct option *options, option_visitor *visitor, void *arg)
+{
+        for (; options && (options->letter || options->name); options++)
+                visitor(options, arg);
+}
+
+void options_each(const struct command *command, const struct option *options, option_visitor *visitor, void *arg)
+{
+        visit(options, visitor, arg);
+        visitor(!command || command->flags & COMMAND_ENGINE ? &engine_option : &unused_engine_option, arg);
+        if (!command || command->flags & COMMAND_JSON)
+                visitor(&json_option, arg);
+        visit(common_options, visitor, arg);
 }
 
 /* ---- near misses ------------------------------------------------------------------------------------------------ */
@@ -235,22 +261,35 @@ static const char *option_names(size_t index)
         return name;
 }
 
-static void unknown_option(const struct command *command, const struct option *options, const char *name, size_t length)
+/* The long option that a mistake or two make of this one; NULL: none is near. */
+static const char *near_option(const struct command *command, const struct option *options, const char *name,
+                               size_t length)
 {
         char word[NEAR_MAX + 1];
-        const char *near = NULL;
 
         own_options = options;
         json_is_known = command->flags & COMMAND_JSON;
-        if (length <= NEAR_MAX) {
-                snprintf(word, sizeof(word), "%.*s", (int)length, name);
-                near = near_miss(word, option_names);
-        }
+        if (length > NEAR_MAX)
+                return NULL;
+        snprintf(word, sizeof(word), "%.*s", (int)length, name);
+        return near_miss(word, option_names);
+}
+
+static void unknown_option(const struct command *command, const char *name, int length, const char *near)
+{
         if (near)
-                usage_error(command, "%s has no option --%.*s (did you mean --%s?)", command->name, (int)length, name,
-                            near);
+                usage_error(command, "%s has no option %.*s (did you mean --%s?)", command->name, length, name, near);
         else
-                usage_error(command, "%s has no option --%.*s", command->name, (int)length, name);
+                usage_error(command, "%s has no option %.*s", command->name, length, name);
+}
+
+/* -ttl is -t, -t and -l, but --ttl may be meant. */
+static void unknown_letter(const struct command *command, const struct option *options, const char *word, char letter)
+{
+        const char *name = word + 1;
+        char dashed[3] = {'-', letter, 0};
+
+        unknown_option(command, dashed, 2, name[1] ? near_option(command, options, name, strcspn(name, "=")) : NULL);
 }
 
 /* --name, --name=value, --name value */
@@ -264,7 +303,7 @@ static bool read_long(const struct command *command, const struct option *option
         words->count--;
         words->word++;
         if (!option) {
-                unknown_option(command, options, name, length);
+                unknown_option(command, name - 2, (int)length + 2, near_option(command, options, name, length));
                 return false;
         }
         if (!option->value && value) {
@@ -285,7 +324,7 @@ static bool read_long(const struct command *command, const struct option *option
 /* -a, -abc, -w5, -w 5 */
 static bool read_short(const struct command *command, const struct option *options, struct words *words)
 {
-        const char *letter = *words->word + 1;
+        const char *word = *words->word, *letter = word + 1;
 
         words->count--;
         words->word++;
@@ -294,7 +333,7 @@ static bool read_short(const struct command *command, const struct option *optio
                 const char *value;
 
                 if (!option) {
-                        usage_error(command, "%s has no option -%c", command->name, *letter);
+                        unknown_letter(command, options, word, *letter);
                         return false;
                 }
                 if (!option->value) {
@@ -326,12 +365,11 @@ static bool read_option(const struct command *command, const struct option *opti
         return (words->word[0][1] == '-' ? read_long : read_short)(command, options, words);
 }
 
-/* "--" behind the last word that must be there announces COMMAND. Without it COMMAND begins behind the last that may. */
-static bool command_begins(const struct command *command, const struct arguments *arguments, bool dashes)
+bool command_begins(const struct command *command, int words, bool dashes)
 {
         if (dashes)
-                return (command->flags & (COMMAND_RUNS | COMMAND_DASHES)) && arguments->words >= command->words_min;
-        return (command->flags & COMMAND_RUNS) && arguments->words == command->words_max;
+                return (command->flags & (COMMAND_RUNS | COMMAND_DASHES)) && words >= command->words_min;
+        return (command->flags & COMMAND_RUNS) && words == command->words_max;
 }
 
 static bool read_all(const struct command *command, const struct option *options, struct words *words,
@@ -347,7 +385,7 @@ static bool read_all(const struct command *command, const struct option *options
                                 return false;
                         continue;
                 }
-                if (command_begins(command, arguments, dashes)) {
+                if (command_begins(command, arguments->words, dashes)) {
                         arguments->command = words->word + dashes;
                         break;
                 }
@@ -364,53 +402,46 @@ static bool read_all(const struct command *command, const struct option *options
 /* The value of this option is the next word. The command is not known yet: what is not common takes none. */
 static bool value_follows(const char *word)
 {
-        if (word[1] == '-') {
-                const struct option *common = search(common_options, has_name, word + 2, strlen(word + 2));
+        const struct option *option;
 
-                return !strcmp(word + 2, engine_option.name) || (common && common->value);
+        if (word[1] == '-') {
+                option = option_of_name(NULL, NULL, word + 2, strlen(word + 2));
+                return option && option->value;
         }
         for (word++; *word; word++) {
-                if (*word == engine_option.letter)
-                        return !word[1];
-                if (!search(common_options, has_letter, word, 1))
-                        return false;
+                option = option_of_letter(NULL, NULL, word);
+                if (!option || option->value)
+                        return option && !word[1];
         }
         return false;
 }
 
 /* ---- help ------------------------------------------------------------------------------------------------------ */
 
-static void help_line(const struct option *option)
+/* One that is too long for its column has a line of its own. */
+static void help_line(const struct option *option, void *nothing)
 {
-        char left[48];
+        enum { COLUMN = 32 };
+        char left[80];
         char letter[4] = "  ";
 
+        (void)nothing;
         if (option->letter)
                 snprintf(letter, sizeof(letter), "-%c", option->letter);
         snprintf(left, sizeof(left), "%s%s%s%s%s%s", letter, option->name ? (option->letter ? ", " : "  ") : "",
                  option->name ? "--" : "", option->name ? option->name : "", option->value ? " " : "",
                  option->value ? option->value : "");
-        printf("  %-32s %s\n", left, option->help);
-}
-
-static void help_lines(const struct option *options)
-{
-        for (; options && (options->letter || options->name); options++)
-                help_line(options);
+        if (strlen(left) > COLUMN)
+                printf("  %s\n  %*s %s\n", left, COLUMN, "", option->help);
+        else
+                printf("  %-*s %s\n", COLUMN, left, option->help);
 }
 
 static void help(const struct command *command, const struct option *options)
 {
         printf("usage: pawl %s [options]%s%s\n\n%s\n\n", command->name, *command->arguments ? " " : "",
                command->arguments, command->summary);
-        help_lines(options);
-        if (command->flags & COMMAND_ENGINE)
-                help_line(&engine_option);
-        else
-                help_line(&unused_engine_option);
-        if (command->flags & COMMAND_JSON)
-                help_line(&json_option);
-        help_lines(common_options);
+        options_each(command, options, help_line, NULL);
         if (command->details)
                 printf("\n%s\n", command->details);
 }
@@ -431,6 +462,11 @@ bool options_read(const struct command *command, const struct option *options, i
 {
         struct words words = {argc, argv};
 
+        if (only_the_table) {
+                own_options = options;
+                *status = EXIT_DONE;
+                return false;
+        }
         *arguments = (struct arguments){.word = argv}; /* words move to the front, over options that were read */
         if (!read_all(command, options, &words, arguments)) {
                 *status = EXIT_FAILED;
@@ -442,6 +478,18 @@ bool options_read(const struct command *command, const struct option *options, i
                 return false;
         }
         return words_count(command, arguments->words, status);
+}
+
+/* Every command reads its options first. */
+const struct option *options_of(const struct command *command)
+{
+        char *nothing = NULL;
+
+        own_options = NULL;
+        only_the_table = true;
+        command->run(command, 0, &nothing);
+        only_the_table = false;
+        return own_options;
 }
 
 int options_leading(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 
@@ -355,10 +356,19 @@ void json_token(FILE *out, const char *key, uint64_t token)
                 fputs("null", out);
 }
 
-void json_seconds(FILE *out, const char *key, int64_t ms)
+/* "2026-11-19T04:22:07.123Z" */
+void json_time(FILE *out, const char *key, int64_t unix_ms)
 {
-        json_key(out, key);
-        fprintf(out, "%lld.%03d", (long long)(ms / 1000), (int)(ms % 1000));
+        time_t seconds = (time_t)(unix_ms / 1000);
+        char text[40], whole[60];
+        struct tm tm;
+
+        if (unix_ms <= 0 || !gmtime_r(&seconds, &tm) || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm)) {
+                json_text(out, key, NULL);
+                return;
+        }
+        snprintf(whole, sizeof(whole), "%s.%03dZ", text, (int)(unix_ms % 1000));
+        json_text(out, key, whole);
 }
 
 void json_flag(FILE *out, const char *key, bool flag)
@@ -405,7 +415,7 @@ void json_holders(FILE *out, const struct holders *holders)
                         json_token(out, "token", holders->token);
                 json_left(out, "remaining_ms", holders->lease_ends);
                 if (holders->since_ms)
-                        json_seconds(out, "since", holders->since_ms);
+                        json_time(out, "since", holders->since_ms);
                 json_close(out, '}');
         }
         json_number(out, "holders", holders->count);
@@ -429,9 +439,9 @@ void json_entry(FILE *out, const struct pawl_entry *entry)
         if (entry->token)
                 json_token(out, "token", entry->token);
         json_number(out, "remaining_ms", entry->remaining_ms);
-        json_seconds(out, "since", entry->since_ms);
+        json_time(out, "since", entry->since_ms);
         if (entry->role == PAWL_ROLE_PAST) {
-                json_seconds(out, "until", entry->until_ms);
+                json_time(out, "until", entry->until_ms);
                 json_text(out, "how", pawl_how_text((int)entry->how));
         }
         json_number(out, "waiters", entry->waiters);

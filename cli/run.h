@@ -203,8 +203,9 @@ struct hold {
 #define HOLD .keep = {.lost_signal = SIGTERM}, .kill_after_ms = -1
 /* clang-format off */
 #define HOLD_OPTIONS(hold)                                                                                             \
-        {0, "on-lost", "WHAT", "term (default), kill, signal:SIG or ignore", hold_on_lost, &(hold).keep.lost_signal},  \
-        {0, "on-asked", "WHAT", "by `pawl ask`: ignore (default), term or signal:SIG", hold_on_asked,                  \
+        {0, "on-lost", "term|kill|ignore|signal:SIG", "what COMMAND gets if the lock is lost (term)", hold_on_lost,    \
+         &(hold).keep.lost_signal},                                                                                    \
+        {0, "on-asked", "ignore|term|signal:SIG", "what COMMAND gets from `pawl ask` (ignore)", hold_on_asked,         \
          &(hold).keep.asked_signal},                                                                                   \
         {'k', "kill-after", "DUR", "from the signal to SIGKILL (ttl/5)", option_duration, &(hold).kill_after_ms}
 /* clang-format on */

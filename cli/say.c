@@ -23,17 +23,12 @@ static void write_text(const char *text)
                 return; /* nobody listens; the exit status still speaks */
 }
 
-/* "2026-11-19T04:22:07.123Z" */
-static void time_text(char *text, size_t size)
+static int64_t unix_ms(void)
 {
         struct timespec now;
-        struct tm tm;
-        size_t length;
 
         clock_gettime(CLOCK_REALTIME, &now);
-        gmtime_r(&now.tv_sec, &tm);
-        length = strftime(text, size, "%Y-%m-%dT%H:%M:%S", &tm);
-        snprintf(text + length, size - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
+        return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
 static void json_event(FILE *out, const struct event *event)
@@ -49,7 +44,7 @@ static void json_event(FILE *out, const struct event *event)
 
 static void write_json(const char *level, const struct event *event, const char *text)
 {
-        char *line = NULL, time[40];
+        char *line = NULL;
         size_t length = 0;
         FILE *out = open_memstream(&line, &length);
         bool outer;
@@ -59,9 +54,8 @@ static void write_json(const char *level, const struct event *event, const char 
                 return;
         }
         outer = json_interrupt();
-        time_text(time, sizeof(time));
         json_open(out, NULL, '{');
-        json_text(out, "time", time);
+        json_time(out, "time", unix_ms());
         json_text(out, "level", level);
         if (event)
                 json_event(out, event);

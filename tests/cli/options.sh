@@ -51,14 +51,27 @@ is "ttl -e URL" "$("$pawl" ttl --work 1s -e "$other")" 2s
 ok "-e URL engines" "$pawl" -e "$other" engines
 is "run NAME -e URL COMMAND" "$("$pawl" run x -e "$other" sh -c 'echo "${PAWL_URL%\?*}"')" "$other"
 is "letters together, the last with its value" "$("$pawl" -qe "$other" run x sh -c 'echo "${PAWL_URL%\?*}"')" "$other"
+is "a letter with its value behind others" "$("$pawl" run -qnw1 x sh -c 'echo ran')" ran
+is "and with = behind a name" "$("$pawl" run --wait=1s --engine="$other" x sh -c 'echo "${PAWL_URL%\?*}"')" "$other"
+is "-- before the command" "$("$pawl" -- run x echo ran)" ran
 is "--json before the command" "$("$pawl" --json ls nothing)" "[]"
 like "--help behind -e" "$("$pawl" -e "$other" --help)" "usage: pawl *"
 like "--version behind -q" "$("$pawl" -q --version)" "pawl *"
 
+# Behind COMMAND's first word everything is its own, whatever it looks like.
+for command in run elect once limit; do
+        more=
+        [ $command != elect ] || more=-1
+        [ $command != limit ] || more="--rate 9/1s"
+        # shellcheck disable=SC2086
+        is "$command leaves COMMAND its options" "$("$pawl" $command $more "own-$command" echo x -e --help --json -h)" "x -e --help --json -h"
+done
+
 # ---- wrong
 for words in "run x -Z true" "run x --nonsense true" "ls a b --json" "show --json" "ttl 5 --work 1s" "put r 5 6 --store $store" \
         "put --if-version 0 r 5 --store $store" "put r --store $store" "fence r 5 --store $store" "--nonblock ttl --work 1s" \
-        "elect boss --who true" "limit x --rate 1/s --json true" "-e" "-q"; do
+        "elect boss --who true" "limit x --rate 1/s --json true" "-e" "-q" "help run extra" "help --json" "version 1" \
+        "run -qn5 x true" "run -w" "--quiet=yes ls" "completion" "completion tcsh" "completion bash -- run"; do
         # shellcheck disable=SC2086
         status 125 "$words" "$pawl" $words </dev/null
         ok "... in one sentence" one_sentence
@@ -74,11 +87,18 @@ is "pawl help is pawl --help" "$("$pawl" help)" "$("$pawl" --help)"
 for command in $("$pawl" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
         is "pawl help $command is pawl $command --help" "$("$pawl" help "$command")" "$("$pawl" "$command" --help)"
 done
+is "pawl --help run" "$("$pawl" --help run)" "$("$pawl" run --help)"
+is "pawl -h" "$("$pawl" -h)" "$("$pawl" --help)"
+is "pawl -e URL help run" "$("$pawl" -e "$other" help run)" "$("$pawl" run --help)"
+is "pawl help -q run" "$("$pawl" help -q run)" "$("$pawl" run --help)"
+is "pawl help -- run" "$("$pawl" help -- run)" "$("$pawl" run --help)"
 is "pawl version is pawl --version" "$("$pawl" version)" "$("$pawl" --version)"
 status 125 "a command that is nearly one" "$pawl" aquire x
 is "is asked about" "$errors" "pawl: there is no command 'aquire'; did you mean 'acquire'?"
 status 125 "help knows near misses" "$pawl" help rnu
 is "too" "$errors" "pawl: there is no command 'rnu'; did you mean 'run'?"
+status 125 "help and version are commands as well" "$pawl" verson
+is "and near" "$errors" "pawl: there is no command 'verson'; did you mean 'version'?"
 status 125 "one that is far from all" "$pawl" unlock x
 is "is not" "$errors" "pawl: there is no command 'unlock'; 'pawl --help' lists them"
 status 125 "an option that is nearly one" "$pawl" run --nonblok x true
@@ -87,6 +107,10 @@ status 125 "with a value" "$pawl" run --wiat=5s x true
 like "too" "$errors" "*did you mean --wait?*"
 status 125 "also one that all commands have" "$pawl" ls --quit
 like "is near" "$errors" "*did you mean --quiet?*"
+status 125 "one dash too few" "$pawl" run -ttl 5s x true
+is "is seen" "$errors" "pawl: run has no option -t (did you mean --ttl?); see 'pawl run --help'"
+status 125 "a letter that is none" "$pawl" run -qZ x true
+is "is like no name" "$errors" "pawl: run has no option -Z; see 'pawl run --help'"
 status 125 "--json, where there is none" "$pawl" run --json x true
 unlike "is not suggested" "$errors" "*did you mean*"
 done_testing

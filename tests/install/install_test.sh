@@ -20,6 +20,20 @@ if has pawl/pawl-sqlite.so; then
         ok "and its SQL in a place of its own" has share/pawl/sqlite.sql
 fi
 
+for name in $("$PAWL" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+        ok "there is a page for pawl $name" has "man1/pawl-$name.1"
+done
+for shell in bash zsh fish; do
+        case $shell in
+        bash) file=share/bash-completion/completions/pawl ;;
+        zsh) file=share/zsh/site-functions/_pawl ;;
+        fish) file=share/fish/vendor_completions.d/pawl.fish ;;
+        esac
+        "$PAWL" completion $shell >"$scratch/completion"
+        ok "the completion of $shell is the one that the command prints" \
+                cmp "$(grep "/$file\$" "$scratch/files")" "$scratch/completion"
+done
+
 pc=$(dirname "$(grep '/pawl\.pc$' "$scratch/files")")
 libraries=$(dirname "$pc")
 export PKG_CONFIG_PATH="$pc" PKG_CONFIG_SYSROOT_DIR="$root"
