@@ -1,6 +1,6 @@
 # The front door: each target prepares what it needs and calls Meson. The build itself is described in meson.build.
 #
-#   make            build/pawl, build/libpawl.so, build/libpawl.a and the modules; says which engines there are
+#   make            build/pawl, build/libpawl.so, build/libpawl.a and the modules; says which engines there are. No tests
 #   make run        builds, and shows the main job in the terminal
 #   make test       every test, with gcc, clang and sanitizers; ends with "N passed, M failed"
 #   make check      the plain build, every engine, every promise once: a few minutes; ONLY=redis selects by a word
@@ -15,6 +15,7 @@ BUILD = build
 PREFIX = /usr/local
 SECONDS = 60
 ROWS =
+OPTIONS =
 export ONLY
 MAKEFLAGS += --no-print-directory
 
@@ -23,7 +24,7 @@ all: build
 
 build:
 	@[ -f $(BUILD)/build.ninja ] || .ci/packages --say build
-	@.ci/configure $(BUILD) --prefix=$(PREFIX)
+	@.ci/configure $(BUILD) --prefix=$(PREFIX) $(OPTIONS)
 	@if [ -t 1 ]; then ninja -C $(BUILD); else ninja -C $(BUILD) --quiet; fi
 
 run:
@@ -46,7 +47,7 @@ check-style:
 bench:
 	@bench/run $(if $(ROWS),--rows $(ROWS)) --check $(BUILD)
 	@.ci/packages build bench
-	@$(MAKE) build
+	@$(MAKE) build OPTIONS=-Dbench=true
 	@bench/run $(if $(ROWS),--rows $(ROWS)) $(BUILD)
 
 fuzz:
@@ -59,7 +60,7 @@ models:
 
 install: build
 	@meson configure $(BUILD) --prefix=$(PREFIX)
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet --strip
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 uninstall:

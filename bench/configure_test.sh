@@ -76,7 +76,11 @@ ok "the new one is found" test -x "$project/build/with_tide"
 unlike "the old one is not built any more" "$(cat "$project/build/build.ninja")" "*with_moon*"
 ok "after that" build
 is "it is quiet again" "$errors$(echo "$output" | grep -v 'no work\|Entering')" ""
-like "options of the set-up stay" "$(meson introspect --buildoptions "$project/build")" '*"/nowhere"*'
+ok "another option is set" "$configure" build -Dwarning_level=3
+touch "$scratch/before"
+ok "and the one of the set-up again" "$configure" build --prefix=/nowhere
+is "which it was already" "$(find "$project/build" -newer "$scratch/before" -name coredata.dat)" ""
+like "both are as they were set" "$(meson introspect --buildoptions "$project/build")" '*"warning_level", "value": "3"*"/nowhere"*'
 
 echo 'error()' >>"$project/meson.build"
 rm -rf "$project/build"

@@ -21,6 +21,18 @@ struct module {
         const struct guard_ops *guard;   /* NULL: it has none */
 };
 
+/* What is said of a module that is not there: how somebody with this build gets it (the option missing_modules). */
+#if defined(MISSING_MODULES_PACKAGES)
+#define MODULE_MISSING(module, package, built)                                                                         \
+        "it needs the module pawl-" module ".so, which is not installed: install the package " package
+#elif defined(MISSING_MODULES_NONE)
+#define MODULE_MISSING(module, package, built)                                                                         \
+        "it needs the module pawl-" module ".so, and this pawl is a single file that opens none: install pawl itself"
+#else
+#define MODULE_MISSING(module, package, built) "it needs the module pawl-" module ".so, which is not installed: " built
+#endif
+#define BUILT_WITH(libraries) "install " libraries ", then build and install pawl again"
+
 /* The module pawl-NAME.so, from a directory that was fixed when the library was built or installed. NULL and why
  * otherwise: code PAWL_NOT_FOUND if there is no such file, PAWL_NO_ENGINE if it is of no use. It stays loaded. */
 const struct module *module_open(const char *name, struct pawl_why *why);

@@ -50,9 +50,6 @@ struct row {
         const char *missing; /* said when the module is not there */
 };
 
-#define NOT_BUILT(module, packages)                                                                                    \
-        "it needs the module pawl-" module ".so, which is not installed: install " packages                            \
-        ", then build and install pawl again"
 #define REDIS_PROMISE                                                                                                  \
         "FIFO; tokens from a counter and the server's clock: they grow although the server loses its data, unless "    \
         "its clock goes back; a failover to a replica may lose a lock, and the token still fences"
@@ -82,13 +79,13 @@ static const struct row rows[] = {
                 .module = "trace",
                 .summary = "logs what is asked of another engine, and what it says: trace+local:",
                 .promise = "what the engine behind it promises",
-                .missing = "it needs the module pawl-trace.so, which comes with pawl but is not installed: run make "
-                           "install",
+                .missing = MODULE_MISSING("trace", "pawl", "run make install"),
         },
 #define REDIS(scheme_, summary_)                                                                                       \
         {                                                                                                              \
                 .scheme = scheme_, .ops = REDIS_ENGINE, .module = "redis", .summary = summary_,                        \
-                .promise = REDIS_PROMISE, .missing = NOT_BUILT("redis", "libhiredis-dev and libssl-dev"),              \
+                .promise = REDIS_PROMISE,                                                                              \
+                .missing = MODULE_MISSING("redis", "pawl-redis", BUILT_WITH("libhiredis-dev and libssl-dev")),         \
         }
         REDIS("redis", "one Redis server or primary"),
         REDIS("rediss", "one Redis server or primary, through TLS"),
@@ -100,19 +97,22 @@ static const struct row rows[] = {
                 .summary = "an odd number of independent Redis servers; a majority decides",
                 .promise = "no queue; a minority of servers may fail; tokens grow as long as a majority keeps its data "
                            "or comes back late enough; a server that lost its data is not trusted until then",
-                .missing = NOT_BUILT("redlock", "libhiredis-dev and libssl-dev"),
+                .missing = MODULE_MISSING("redlock", "pawl-redis", BUILT_WITH("libhiredis-dev and libssl-dev")),
         },
 #define ZOOKEEPER(scheme_, summary_)                                                                                   \
         {                                                                                                              \
                 .scheme = scheme_, .ops = ZOOKEEPER_ENGINE, .module = "zookeeper", .summary = summary_,                \
-                .promise = ZOOKEEPER_PROMISE, .missing = NOT_BUILT("zookeeper", "libssl-dev"),                         \
+                .promise = ZOOKEEPER_PROMISE,                                                                          \
+                .missing = MODULE_MISSING("zookeeper", "pawl-zookeeper", BUILT_WITH("libssl-dev")),                    \
         }
         ZOOKEEPER("zk", "a ZooKeeper ensemble"),
         ZOOKEEPER("zks", "a ZooKeeper ensemble, through TLS"),
 #define ETCD(scheme_, summary_)                                                                                        \
         {                                                                                                              \
                 .scheme = scheme_, .ops = ETCD_ENGINE, .module = "etcd", .summary = summary_, .promise = ETCD_PROMISE, \
-                .missing = NOT_BUILT("etcd", "libnghttp2-dev, libprotobuf-c-dev, protobuf-c-compiler and libssl-dev"), \
+                .missing = MODULE_MISSING(                                                                             \
+                        "etcd", "pawl-etcd",                                                                           \
+                        BUILT_WITH("libnghttp2-dev, libprotobuf-c-dev, protobuf-c-compiler and libssl-dev")),          \
         }
         ETCD("etcd", "an etcd cluster"),
         ETCD("etcds", "an etcd cluster, through TLS"),
@@ -120,7 +120,8 @@ static const struct row rows[] = {
         {                                                                                                              \
                 .scheme = scheme_, .ops = POSTGRES_ENGINE, .module = "postgres",                                       \
                 .summary = "a PostgreSQL database: leases in rows, or locks of sessions with mode=advisory",           \
-                .promise = POSTGRES_PROMISE, .missing = NOT_BUILT("postgres", "libpq-dev and libssl-dev"),             \
+                .promise = POSTGRES_PROMISE,                                                                           \
+                .missing = MODULE_MISSING("postgres", "pawl-postgres", BUILT_WITH("libpq-dev and libssl-dev")),        \
         }
         POSTGRES("postgres"),
         POSTGRES("postgresql"),

@@ -17,18 +17,21 @@ static const struct row {
         const char *scheme;
         const struct guard_ops *ops; /* NULL: in a module */
         const char *module;          /* pawl-MODULE.so */
-        const char *packages;        /* that the module needs to be built */
+        const char *missing;         /* said when the module is not there */
 } rows[] = {
         {"file", &file_guard, NULL, NULL},
         {"mem", &memory_guard, NULL, NULL},
-        {"sqlite", NULL, "sqlite", "libsqlite3-dev"},
-        {"postgres", NULL, "postgres", "libpq-dev and libssl-dev"},
-        {"postgresql", NULL, "postgres", "libpq-dev and libssl-dev"},
-        {"redis", NULL, "redis", "libhiredis-dev and libssl-dev"},
-        {"rediss", NULL, "redis", "libhiredis-dev and libssl-dev"},
-        {"redis+unix", NULL, "redis", "libhiredis-dev and libssl-dev"},
-        {"http", NULL, "http", "libssl-dev"},
-        {"https", NULL, "http", "libssl-dev"},
+        {"sqlite", NULL, "sqlite", MODULE_MISSING("sqlite", "pawl-sqlite", BUILT_WITH("libsqlite3-dev"))},
+        {"postgres", NULL, "postgres",
+         MODULE_MISSING("postgres", "pawl-postgres", BUILT_WITH("libpq-dev and libssl-dev"))},
+        {"postgresql", NULL, "postgres",
+         MODULE_MISSING("postgres", "pawl-postgres", BUILT_WITH("libpq-dev and libssl-dev"))},
+        {"redis", NULL, "redis", MODULE_MISSING("redis", "pawl-redis", BUILT_WITH("libhiredis-dev and libssl-dev"))},
+        {"rediss", NULL, "redis", MODULE_MISSING("redis", "pawl-redis", BUILT_WITH("libhiredis-dev and libssl-dev"))},
+        {"redis+unix", NULL, "redis",
+         MODULE_MISSING("redis", "pawl-redis", BUILT_WITH("libhiredis-dev and libssl-dev"))},
+        {"http", NULL, "http", MODULE_MISSING("http", "pawl-http", BUILT_WITH("libssl-dev"))},
+        {"https", NULL, "http", MODULE_MISSING("http", "pawl-http", BUILT_WITH("libssl-dev"))},
 };
 
 static const struct guard_ops *of_module(const struct row *row, struct pawl_why *why)
@@ -41,10 +44,7 @@ static const struct guard_ops *of_module(const struct row *row, struct pawl_why 
         if (!module && own.code != PAWL_NOT_FOUND)
                 why_set(why, PAWL_NO_ENGINE, "%s", own.text);
         else
-                why_set(why, PAWL_NO_ENGINE,
-                        "%s: cannot be guarded: it needs the module pawl-%s.so, which is not installed: install %s, "
-                        "then build and install pawl again",
-                        row->scheme, row->module, row->packages);
+                why_set(why, PAWL_NO_ENGINE, "%s: cannot be guarded: %s", row->scheme, row->missing);
         return NULL;
 }
 

@@ -30,7 +30,8 @@ class Variant:
 # A sanitizer costs two to ten times the CPU. It sees code, not servers: each line of an engine runs under ASan and under TSan
 # through one drive and one kind of connection. -O1 builds in two thirds of the time and keeps the code that is checked; some
 # warnings of gcc are wrong there, and the plain builds have them as errors.
-SANITIZED = ("-Dbench=false", "-Dexamples=false", "-Doptimization=1", "-Dwerror=false")
+SANITIZED = ("-Dtests=true", "-Doptimization=1", "-Dwerror=false")
+WHOLE = ("-Dtests=true", "-Dbench=true", "-Dexamples=true")
 
 OTHER_DRIVE = "the other drive of the same engine; each engine runs under both sanitizers, each drive in some variant"
 LONG = "ten thousand waiters and many thousand pairs: nothing for a sanitizer to see that the rest does not show; runs in gcc"
@@ -40,7 +41,7 @@ PLAIN_HAS_IT = "checks what other programs and servers do, not our memory; runs 
 RECIPES_ABOVE = "recipes call public functions only and are the same code on every store; local and redis run here"
 
 VARIANTS = {
-    "gcc": Variant("build", "gcc", left_out=(
+    "gcc": Variant("build", "gcc", WHOLE, left_out=(
         (r"^contract (redis|redlock|zookeeper|etcd|postgres|postgres advisory) caller$",
          "the other drive; runs in asan (tsan for etcd)"),
         (r"^contract (zookeeper|etcd) thread$", "runs in tsan (zookeeper) and asan (etcd); three servers run here"),
@@ -71,14 +72,14 @@ VARIANTS = {
         (r"^updates|^sqlite|^guard (?!(mem|file|sqlite|redis|postgres|http mem)$)", PLAIN_HAS_IT),
         (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
     )),
-    "clang": Variant("build-clang", "clang", ("-Dbuiltin_trace=true",), ("unit", "engine", "contract"), (
+    "clang": Variant("build-clang", "clang", ("-Dbuiltin_trace=true", *WHOLE), ("unit", "engine", "contract"), (
         (r"^contract (trace|local caller|long|red|zookeeper|etcd|postgres)", "clang's warnings and code are the aim; local runs here"),
         (r"^redis (tokens|faults|failover|waiting|successors|cut|command)$|^(redlock|zookeeper|etcd|postgres) ", PLAIN_HAS_IT),
     ), whole=True),
 }
 
 # `make check`: the plain build, every engine, every promise once.
-CHECK = Variant("build", "gcc", left_out=(
+CHECK = Variant("build", "gcc", WHOLE, left_out=(
     (r"^contract (\S+|postgres advisory) caller$|^(?!contract )\w+ \w+ caller$", "the other drive"),
     (r"^contract \w+ (unix|cut|three|role|tls|password|auth) ", "other ways to the same server; net_tls and the suite engine have them"),
     (r"^contract long |^crowd$|^(kills|pauses) \w+$", "the same promises with more at once"),
