@@ -181,6 +181,12 @@ int client_do(int (*job)(pawl_client *client, const char *argument), const char 
 /* The same for commands that only read: the client is NULL if there is no store yet, and none is made. */
 int client_open_to_look(pawl_client **client);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
+/* Then: which store is not there, in the words of the library. */
+const char *client_not_there(void);
+/* What only looks makes no store: those that lie in a directory or a file are opened with create=no, unless the URL has a
+ * create= of its own. Others have a server that is there or not. To be freed; NULL: no memory. */
+char *url_to_look(const char *url);
+bool url_says_create(const char *url);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
 

@@ -5,6 +5,9 @@
 
 #include "cli.h"
 
+/* What the library said of a store that is not there yet. */
+static char not_there[sizeof(((struct pawl_why *)0)->text)];
+
 /* The last few warnings that were said. A store that is away says the same every second. */
 enum { SAID_MAX = 16 };
 static uint64_t said[SAID_MAX];
@@ -45,8 +48,7 @@ static uint32_t log_level(void)
         return level < PAWL_LOG_TRACE ? level : PAWL_LOG_TRACE;
 }
 
-/* What only looks makes no store: the embedded engine is told so, others have a server that is there or not. */
-static char *url_to_look(const char *url)
+char *url_to_look(const char *url)
 {
         static const char option[] = "create=no";
         char *own = malloc(strlen(url) + sizeof(option) + 1);
@@ -56,7 +58,7 @@ static char *url_to_look(const char *url)
         return own;
 }
 
-static bool says_create(const char *url)
+bool url_says_create(const char *url)
 {
         for (const char *at = url + strcspn(url, "?"); *at; at += 1 + strcspn(at + 1, "&"))
                 if (!strncmp(at + 1, "create=", 7))
@@ -86,7 +88,7 @@ static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
                 return EXIT_FAILED;
         if (own_url)
                 url = own_url;
-        if (look && !strncmp(url, "local:", 6) && !says_create(url)) {
+        if (look && !strncmp(url, "local:", 6) && !url_says_create(url)) {
                 char *looking = url_to_look(url);
 
                 free(own_url);
@@ -97,6 +99,7 @@ static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
         *client = NULL;
         code = open_url(url, drive, client, &why);
         free(own_url);
+        snprintf(not_there, sizeof(not_there), "%s", why.text);
         return code == PAWL_OK || (look && code == PAWL_NOT_FOUND) ? EXIT_DONE : fail(code, &why);
 }
 
@@ -108,6 +111,11 @@ int client_open(enum pawl_drive drive, pawl_client **client)
 int client_open_to_look(pawl_client **client)
 {
         return open_store(PAWL_DRIVE_CALLER, true, client);
+}
+
+const char *client_not_there(void)
+{
+        return not_there;
 }
 
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument)

@@ -3,7 +3,7 @@
 
 static int ask(pawl_client *client, const char *name)
 {
-        int code = pawl_ask(client, name);
+        int code = client ? pawl_ask(client, name) : PAWL_NOT_FOUND;
 
         if (code != PAWL_NOT_FOUND)
                 return fail_of_client(client, code);
@@ -18,7 +18,7 @@ static int run(const struct command *command, int argc, char **argv)
 
         if (!options_read(command, NULL, argc, argv, &arguments, &status))
                 return status;
-        return client_do(ask, arguments.word[0]);
+        return client_look(ask, arguments.word[0]);
 }
 
 const struct command cmd_ask = {

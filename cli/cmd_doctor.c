@@ -61,12 +61,13 @@ static void end(void)
 /* Of the embedded engine only: others have a server that answers or not. */
 static void say_no_store(void)
 {
+        char what[1024];
         struct pawl_finding finding = {
-                .severity = PAWL_ADVICE,
-                .where = settings.url ? settings.url : "local:",
-                .what = "there is no store yet, or it was not used since the machine was started: the first lock makes "
-                        "one, and then there is something to examine",
-                .mend = ""};
+                .severity = PAWL_ADVICE, .where = settings.url ? settings.url : "local:", .what = what, .mend = ""};
+
+        snprintf(what, sizeof(what),
+                 "%s. The first lock makes the store; a directory that it makes is for that user alone",
+                 client_not_there());
 
         if (!settings.url && getenv("PAWL_URL") && *getenv("PAWL_URL"))
                 finding.where = getenv("PAWL_URL");
@@ -87,16 +88,27 @@ static int examine(pawl_client *client, const char *nothing)
         return fail_of_client(client, code);
 }
 
+static int say_no_guard(void)
+{
+        struct pawl_finding finding = {.severity = PAWL_ADVICE,
+                                       .where = store_named(),
+                                       .what = "there is no database yet: the first token that is admitted makes one",
+                                       .mend = ""};
+
+        on_finding(&finding, NULL);
+        return PAWL_OK;
+}
+
 static int examine_guard(const struct command *command)
 {
         struct pawl_why why = {0};
         pawl_guard *guard;
         int code, status;
 
-        if (!store_open(command, NULL, &guard, NULL, &status))
+        if (!store_open_to_look(command, &guard, &status))
                 return status;
         begin();
-        code = pawl_guard_examine(guard, on_finding, NULL, &why);
+        code = guard ? pawl_guard_examine(guard, on_finding, NULL, &why) : say_no_guard();
         end();
         pawl_guard_close(guard);
         return fail(code, &why);

@@ -16,12 +16,16 @@ struct request {
         bool once;
         bool observe;
         bool who;
+        bool nobody_shown;
         int64_t every_ms;
 };
 static struct request request = {.claim = {CLAIM_REQUEST, .purpose = "waiting to lead"}, .hold = {HOLD}};
 
 /* A COMMAND that ends at once must not make elections go round as fast as they can. */
 enum { REST_MS = 1000 };
+
+/* How often --observe looks if nothing else is said. */
+enum { OBSERVE_MS = 500 };
 
 static const struct option options[] = {
         {'w', "wait", "DUR", "give up if not elected within DUR; else campaign for ever", option_duration,
@@ -79,6 +83,9 @@ static void print_json(const struct pawl_leader *leader)
 static int tell(const struct pawl_leader *leader, void *arg)
 {
         (void)arg;
+        if (!leader && request.nobody_shown)
+                return 0;
+        request.nobody_shown = !leader;
         if (settings.json)
                 print_json(leader);
         else
@@ -86,11 +93,22 @@ static int tell(const struct pawl_leader *leader, void *arg)
         return fflush(stdout) != 0; /* nobody reads any more */
 }
 
-static int observe(pawl_client *client, const char *name)
+/* A store that is made meanwhile is observed from then on. */
+static int observe(const char *name)
 {
         struct pawl_why why = {0};
-        int code = pawl_observe(client, name, PAWL_OBSERVE(.every_ms = request.every_ms, .why = &why), tell, NULL);
+        pawl_client *client = NULL;
+        int status, code;
 
+        while ((status = client_open_to_look(&client)) == EXIT_DONE && !client) {
+                if (tell(NULL, NULL))
+                        return EXIT_DONE;
+                poll(NULL, 0, request.every_ms && request.every_ms < OBSERVE_MS ? (int)request.every_ms : OBSERVE_MS);
+        }
+        if (status != EXIT_DONE)
+                return status;
+        code = pawl_observe(client, name, PAWL_OBSERVE(.every_ms = request.every_ms, .why = &why), tell, NULL);
+        pawl_close(client);
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }
 
@@ -210,7 +228,7 @@ static int run(const struct command *command, int argc, char **argv)
         if (request.who)
                 return client_look(who, request.hold.name);
         if (request.observe)
-                return client_do(observe, request.hold.name);
+                return observe(request.hold.name);
         if (!has_command(&arguments))
                 return usage_error(command, "elect wants a COMMAND to run while we lead '%s'", request.hold.name);
         request.hold.argv = arguments.command;

@@ -31,6 +31,12 @@ static int print(const char *resource, int code, const struct pawl_guard_data *d
         return EXIT_DONE;
 }
 
+/* Without a token: *data is that of a resource nobody has written if there is no store at all. */
+static int look(pawl_guard *guard, const char *resource, struct pawl_why *why, struct pawl_guard_data *data)
+{
+        return guard ? pawl_guard_look(guard, resource, why, data) : PAWL_NOT_FOUND;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
         struct arguments arguments;
@@ -44,10 +50,11 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         if (with_version && arguments.words == 2)
                 return usage_error(command, "-V goes without TOKEN: a resource has a lock or a version, not both");
-        if (!store_open(command, arguments.words == 2 ? arguments.word[1] : NULL, &guard, &token, &status))
+        if (!(arguments.words == 2 ? store_open(command, arguments.word[1], &guard, &token, &status)
+                                   : store_open_to_look(command, &guard, &status)))
                 return status;
         code = arguments.words == 2 ? pawl_guard_get(guard, arguments.word[0], token, &why, &data)
-                                    : pawl_guard_look(guard, arguments.word[0], &why, &data);
+                                    : look(guard, arguments.word[0], &why, &data);
         pawl_guard_close(guard);
         status = print(arguments.word[0], code, &data, &why);
         free(data.bytes);

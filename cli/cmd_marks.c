@@ -55,7 +55,7 @@ static int list(pawl_guard *guard, const char *prefix)
         table_cell(&listing.table, "TOKEN");
         if (settings.json)
                 json_open(stdout, NULL, '[');
-        code = pawl_guard_list(guard, prefix, on_entry, &listing, &why);
+        code = guard ? pawl_guard_list(guard, prefix, on_entry, &listing, &why) : PAWL_OK;
         if (settings.json) {
                 json_close(stdout, ']');
                 json_end(stdout);
@@ -75,7 +75,7 @@ static int run(const struct command *command, int argc, char **argv)
         int status;
 
         if (!options_read(command, store_options, argc, argv, &arguments, &status) ||
-            !store_open(command, NULL, &guard, NULL, &status))
+            !store_open_to_look(command, &guard, &status))
                 return status;
         status = list(guard, arguments.words ? arguments.word[0] : NULL);
         pawl_guard_close(guard);

@@ -88,7 +88,7 @@ static int look(pawl_client *client, const char *key)
 {
         struct pawl_why why = {0};
         struct pawl_result result;
-        int code = pawl_once_look(client, key, &why, &result);
+        int code = client ? pawl_once_look(client, key, &why, &result) : PAWL_NOT_FOUND;
 
         if (code == PAWL_NOT_FOUND)
                 return EXIT_CONFLICT;
@@ -273,8 +273,10 @@ static int run(const struct command *command, int argc, char **argv)
         request.key = request.claim.shown = arguments.word[0];
         if ((request.look || request.forget) && has_command(&arguments))
                 return usage_error(command, "--look and --forget run no COMMAND, '%s' is too much", *arguments.command);
-        if (request.look || request.forget)
-                return client_do(request.look ? look : forget, request.key);
+        if (request.look)
+                return client_look(look, request.key);
+        if (request.forget)
+                return client_do(forget, request.key);
         if (request.only_success && request.keep_failures_ms)
                 return usage_error(command, "--only-success keeps no failures: --keep-failures has no meaning with it");
         if (!has_command(&arguments))

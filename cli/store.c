@@ -22,7 +22,7 @@ bool option_store(const struct option *option, const char *text)
         return true;
 }
 
-bool store_named(void)
+const char *store_named(void)
 {
         return store;
 }
@@ -82,21 +82,51 @@ static const char *find_store(const struct command *command)
         return found;
 }
 
-bool store_open(const struct command *command, const char *token_text, pawl_guard **guard, uint64_t *token, int *status)
+/* Of all guards only SQLite's makes its store by itself. */
+static bool makes_store(const char *url)
+{
+        return !strncasecmp(url, "sqlite:", 7);
+}
+
+/* look: *guard is NULL if there is no store, and none is made. */
+static bool open_guard(const char *url, bool look, pawl_guard **guard, int *status)
 {
         struct pawl_why why = {0};
-        const char *url = find_store(command);
-        char *whole;
+        char *own;
         int code;
+
+        *guard = NULL;
+        if (!resolve_passenv(url, &own))
+                return false;
+        if (look && makes_store(url) && !url_says_create(url)) {
+                free(own);
+                own = url_to_look(url);
+                if (!own)
+                        return false;
+        }
+        code = pawl_guard_open(own ? own : url, PAWL_GUARD(.why = &why), guard);
+        free(own);
+        if (look && makes_store(url) && code == PAWL_NOT_FOUND)
+                return true;
+        if (code != PAWL_OK)
+                *status = fail(code, &why);
+        return code == PAWL_OK;
+}
+
+bool store_open(const struct command *command, const char *token_text, pawl_guard **guard, uint64_t *token, int *status)
+{
+        const char *url = find_store(command);
 
         *status = EXIT_FAILED;
         if (!url || (token_text && !read_token(token_text, token)))
                 return false;
-        if (!resolve_passenv(url, &whole))
-                return false;
-        code = pawl_guard_open(whole ? whole : url, PAWL_GUARD(.why = &why), guard);
-        free(whole);
-        if (code != PAWL_OK)
-                *status = fail(code, &why);
-        return code == PAWL_OK;
+        return open_guard(url, false, guard, status);
+}
+
+bool store_open_to_look(const struct command *command, pawl_guard **guard, int *status)
+{
+        const char *url = find_store(command);
+
+        *status = EXIT_FAILED;
+        return url && open_guard(url, true, guard, status);
 }

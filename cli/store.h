@@ -24,8 +24,8 @@ extern bool store_forced;
                         &store_forced                                                                                  \
         }
 
-/* --store was there; $PAWL_STORE alone does not count. */
-bool store_named(void);
+/* The STORE of --store, NULL if it was not there; $PAWL_STORE alone does not count. */
+const char *store_named(void);
 
 /* What the help of each says of STORE. */
 #define STORE_DETAILS "STORE is file:DIR, sqlite:FILE, postgres://..., redis://... or http://...; see pawl-fence(1).\n"
@@ -33,6 +33,9 @@ bool store_named(void);
 /* Opens the guard, and reads TOKEN if token_text is not NULL. One that no engine makes would shut the resource to all that
  * they do make, so it is refused without --force. False: says why, and *status is the command's. */
 bool store_open(const struct command *, const char *token_text, pawl_guard **guard, uint64_t *token, int *status);
+
+/* The same for commands that only read: the guard is NULL if there is no store yet, and none is made. */
+bool store_open_to_look(const struct command *, pawl_guard **guard, int *status);
 
 /* Reads VERSION, which may be 0. False: says why. */
 bool store_version(const char *text, uint64_t *version);

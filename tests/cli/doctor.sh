@@ -22,7 +22,7 @@ PAWL_URL=local:$store/locks
 export PAWL_URL
 
 status 0 "where nothing was locked yet there is nothing to warn of" "$pawl" doctor
-like "and it says so" "$output" "advice *$store/locks: there is no store yet*"
+like "and it says so" "$output" "advice *: there are no locks in $store/locks: *The first lock makes the store*"
 not_ok "nor is a store made by that" test -e "$store/locks"
 ok "the first lock makes one" "$pawl" run x true
 
@@ -34,6 +34,7 @@ tmpfs | ramfs)
         status 0 "a directory on a disk is fine" "$pawl" doctor
         like "and says what it looked at" "$output" "*fine *$store/locks: *disk*"
         unlike "with nothing to mend" "$output" "*mend:*"
+        like "and who shares it" "$output" "*only user $(id -un) ($(id -u)) may write to it: other users do not share its locks*"
         ;;
 esac
 
@@ -67,7 +68,7 @@ mkdir -m 1770 "$store/shared it's"
 PAWL_URL="local:$store/shared%20it%27s"
 "$pawl" run x true
 "$pawl" doctor >"$scratch/shared"
-like "a directory of a group is an advice" "$(cat "$scratch/shared")" "*advice *group *"
+like "a directory of a group is an advice" "$(cat "$scratch/shared")" "*advice *group $(id -gn) ($(id -g)) *share its locks*"
 mended=$(mend advice)
 like "with the command that takes it back" "$mended" "chmod 700 *"
 sh -c "$mended"

@@ -1,6 +1,8 @@
 /* local_examine.c - is the directory fit to keep locks? What pawl doctor asks: where it lies, who may write to it, what
  * room is left. */
+#include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,10 +37,37 @@ static void examine_storage(const struct local *local, struct inquiry *inquiry)
                      "");
 }
 
+/* "web (1000)", or the number alone if nobody is called so. */
+static void user_text(uid_t user, char *text, size_t size)
+{
+        char buffer[4096];
+        struct passwd entry;
+        struct passwd *found = NULL;
+
+        if (getpwuid_r(user, &entry, buffer, sizeof(buffer), &found) == 0 && found != NULL)
+                snprintf(text, size, "%s (%u)", found->pw_name, (unsigned)user);
+        else
+                snprintf(text, size, "%u", (unsigned)user);
+}
+
+static void group_text(gid_t group, char *text, size_t size)
+{
+        char buffer[4096];
+        struct group entry;
+        struct group *found = NULL;
+
+        if (getgrgid_r(group, &entry, buffer, sizeof(buffer), &found) == 0 && found != NULL)
+                snprintf(text, size, "%s (%u)", found->gr_name, (unsigned)group);
+        else
+                snprintf(text, size, "%u", (unsigned)group);
+}
+
 static void examine_sharing(const struct local *local, struct inquiry *inquiry)
 {
         char word[2 * TEXT_MAX];
-        char what[256];
+        char user[64];
+        char group[64];
+        char what[384];
         char mend[2 * sizeof(word) + 64];
         struct stat status;
 
@@ -46,13 +75,18 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
                 tell(local, inquiry, PAWL_DANGER, "the directory cannot be looked at any more", "");
                 return;
         }
+        user_text(status.st_uid, user, sizeof(user));
         if (!local->shared_directory) {
-                tell(local, inquiry, PAWL_FINE, "only its owner may write to it", "");
+                snprintf(what, sizeof(what), "only user %s may write to it: other users do not share its locks", user);
+                tell(local, inquiry, PAWL_FINE, what, "");
                 return;
         }
+        group_text(status.st_gid, group, sizeof(group));
         snprintf(what, sizeof(what),
-                 "group %u may write to it: each of its members can take, break and damage every lock in it",
-                 (unsigned)status.st_gid);
+                 "user %s and group %s may write to it and share its locks: each of them can take, break and damage "
+                 "every "
+                 "lock in it",
+                 user, group);
         quote_for_shell(local->path, word, sizeof(word));
         snprintf(mend, sizeof(mend), "chmod 700 %s && chmod -R u=rwX,go= %s", word, word);
         tell(local, inquiry, PAWL_ADVICE, what, mend);
