@@ -152,6 +152,8 @@ int client_do(int (*job)(pawl_client *client, const char *argument), const char 
 /* The same for commands that only read: the client is NULL if there is no store yet, and none is made. */
 int client_open_to_look(pawl_client **client);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
+/* What COMMAND finds as PAWL_URL: the URL in use without secrets, or the file that it and its secrets were read from. */
+const char *client_url(const pawl_client *client);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
 
@@ -161,10 +163,14 @@ int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleep
 
 /* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
 
-/* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
+/* Takes the password out of the URL in an environment variable, if it is there and has one; of @FILE it makes a whole
+ * path. False: no memory. */
 bool hide_password(const char *variable);
-/* *whole: the URL with the password that its passenv= names, to be freed; NULL if it has none. False: said why. */
-bool resolve_passenv(const char *url, char **whole);
+/* What to open for a URL as people write it: for @FILE the URL in that file, with the password that a passenv= names.
+ * *own is to be freed; NULL if that is the URL itself. False: said why. */
+bool resolve_url(const char *url, char **own);
+/* "@/path/of/FILE" for a URL that was named as @FILE and has a secret, to be freed; else NULL, also without memory. */
+char *url_to_hand_on(const char *named, const char *opened);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
 

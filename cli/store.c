@@ -62,24 +62,29 @@ bool store_version(const char *text, uint64_t *version)
         return false;
 }
 
-/* The STORE that is meant; NULL: there is none that would do, and this is said. */
+/* The STORE that is meant; NULL: none is named, and this is said. */
 static const char *find_store(const struct command *command)
 {
         const char *found = store ? store : getenv("PAWL_STORE");
 
-        if (!found || (!store && !*found)) {
-                usage_error(command, "%s wants --store STORE, such as --store file:DIR, or $PAWL_STORE", command->name);
-                return NULL;
+        if (found && (store || *found))
+                return found;
+        usage_error(command, "%s wants --store STORE, such as --store file:DIR, or $PAWL_STORE", command->name);
+        return NULL;
+}
+
+/* named: as people wrote it. */
+static bool is_store(const struct command *command, const char *named, const char *url)
+{
+        if (!strchr(url, ':')) {
+                usage_error(command, "'%s' is no STORE: write file:DIR", named);
+                return false;
         }
-        if (!strchr(found, ':')) {
-                usage_error(command, "'%s' is no STORE: write file:DIR", found);
-                return NULL;
-        }
-        if (!strncasecmp(found, "mem:", 4)) {
+        if (!strncasecmp(url, "mem:", 4)) {
                 usage_error(command, "a mem: store ends with this process and guards nothing; use file:DIR");
-                return NULL;
+                return false;
         }
-        return found;
+        return true;
 }
 
 bool store_open(const struct command *command, const char *token_text, pawl_guard **guard, uint64_t *token, int *status)
@@ -92,8 +97,12 @@ bool store_open(const struct command *command, const char *token_text, pawl_guar
         *status = EXIT_FAILED;
         if (!url || (token_text && !read_token(token_text, token)))
                 return false;
-        if (!resolve_passenv(url, &whole))
+        if (!resolve_url(url, &whole))
                 return false;
+        if (!is_store(command, url, whole ? whole : url)) {
+                free(whole);
+                return false;
+        }
         code = pawl_guard_open(whole ? whole : url, PAWL_GUARD(.why = &why), guard);
         free(whole);
         if (code != PAWL_OK)
