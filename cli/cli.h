@@ -42,7 +42,7 @@ struct command {
 
 extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_demo, cmd_doctor, cmd_elect, cmd_engines, cmd_fence,
         cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once, cmd_prune, cmd_put,
-        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+        cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl, cmd_watch;
 
 /* ---- options (options.c) --------------------------------------------------------------------------------------- */
 

@@ -7,9 +7,10 @@
 #include "cli.h"
 
 static const struct command *const commands[] = {
-        &cmd_run,   &cmd_elect,  &cmd_once, &cmd_limit, &cmd_hold,    &cmd_acquire, &cmd_renew, &cmd_release,
-        &cmd_ls,    &cmd_show,   &cmd_ask,  &cmd_break, &cmd_fence,   &cmd_put,     &cmd_get,   &cmd_marks,
-        &cmd_prune, &cmd_forget, &cmd_top,  &cmd_ttl,   &cmd_engines, &cmd_doctor,  &cmd_init,  &cmd_demo,
+        &cmd_run,     &cmd_elect,  &cmd_once,  &cmd_limit, &cmd_hold,   &cmd_acquire, &cmd_renew,
+        &cmd_release, &cmd_ls,     &cmd_show,  &cmd_watch, &cmd_ask,    &cmd_break,   &cmd_fence,
+        &cmd_put,     &cmd_get,    &cmd_marks, &cmd_prune, &cmd_forget, &cmd_top,     &cmd_ttl,
+        &cmd_engines, &cmd_doctor, &cmd_init,  &cmd_demo,
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -31,7 +31,7 @@ is "a URL without a secret is what COMMAND finds" "$("$pawl" run -e @url x sh -c
 # What a command changes it has changed before its status is compared.
 lease=$("$pawl" -e @url acquire --ttl 10m kept)
 for words in "ls" "show kept" "acquire -n other" "renew ${lease#* }" "release ${lease#* }" "top" "doctor" "elect --who y" "elect -1 y true" \
-        "once key true" "once --look key" "limit l --rate 9/1s true" "init" "ask x" "break x"; do
+        "once key true" "once --look key" "limit l --rate 9/1s true" "watch --count 1 x" "init" "ask x" "break x"; do
         # shellcheck disable=SC2086
         {
                 "$pawl" $words -e @url </dev/null >"$scratch/first" 2>&1
