@@ -42,7 +42,7 @@ struct command {
 
 extern const struct command cmd_acquire, cmd_ask, cmd_break, cmd_completion, cmd_demo, cmd_doctor, cmd_elect,
         cmd_engines, cmd_fence, cmd_forget, cmd_get, cmd_hold, cmd_init, cmd_limit, cmd_ls, cmd_marks, cmd_once,
-        cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl;
+        cmd_prune, cmd_put, cmd_release, cmd_renew, cmd_run, cmd_show, cmd_top, cmd_ttl, cmd_watch;
 
 /* Those there are (main.c), in the order of `pawl --help`; NULL: no more. */
 const struct command *command_at(size_t index);
@@ -187,6 +187,8 @@ const char *client_not_there(void);
  * create= of its own. Others have a server that is there or not. To be freed; NULL: no memory. */
 char *url_to_look(const char *url);
 bool url_says_create(const char *url);
+/* What COMMAND finds as PAWL_URL: the URL in use without secrets, or the file that it and its secrets were read from. */
+const char *client_url(const pawl_client *client);
 /* As fail(), for a call that looks at a store or interferes with it: the client knows why. */
 int fail_of_client(pawl_client *client, int code);
 
@@ -196,10 +198,14 @@ int64_t now_ns(void); /* CLOCK_BOOTTIME: a lease goes on while the machine sleep
 
 /* ---- secrets (secret.c) ----------------------------------------------------------------------------------------- */
 
-/* Takes the password out of the URL in an environment variable, if it is there and has one. False: no memory. */
+/* Takes the password out of the URL in an environment variable, if it is there and has one; of @FILE it makes a whole
+ * path. False: no memory. */
 bool hide_password(const char *variable);
-/* *whole: the URL with the password that its passenv= names, to be freed; NULL if it has none. False: said why. */
-bool resolve_passenv(const char *url, char **whole);
+/* What to open for a URL as people write it: for @FILE the URL in that file, with the password that a passenv= names.
+ * *own is to be freed; NULL if that is the URL itself. False: said why. */
+bool resolve_url(const char *url, char **own);
+/* "@/path/of/FILE" for a URL that was named as @FILE and has a secret, to be freed; else NULL, also without memory. */
+char *url_to_hand_on(const char *named, const char *opened);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------------------------- */
 

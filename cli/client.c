@@ -8,6 +8,9 @@
 /* What the library said of a store that is not there yet. */
 static char not_there[sizeof(((struct pawl_why *)0)->text)];
 
+/* See client_url. */
+static char *handed_on;
+
 /* The last few warnings that were said. A store that is away says the same every second. */
 enum { SAID_MAX = 16 };
 static uint64_t said[SAID_MAX];
@@ -84,10 +87,13 @@ static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
 
         if (!url || (!settings.url && !*url))
                 url = "local:";
-        if (!resolve_passenv(url, &own_url))
+        if (!resolve_url(url, &own_url))
                 return EXIT_FAILED;
-        if (own_url)
+        if (own_url) {
+                free(handed_on);
+                handed_on = url_to_hand_on(url, own_url);
                 url = own_url;
+        }
         if (look && !strncmp(url, "local:", 6) && !url_says_create(url)) {
                 char *looking = url_to_look(url);
 
@@ -140,6 +146,11 @@ int client_do(int (*job)(pawl_client *client, const char *argument), const char 
         status = job(client, argument);
         pawl_close(client);
         return status;
+}
+
+const char *client_url(const pawl_client *client)
+{
+        return handed_on ? handed_on : pawl_url(client);
 }
 
 int fail_of_client(pawl_client *client, int code)

@@ -82,7 +82,7 @@ static int take(pawl_client *client, const char *name)
                 return (int)request.conflict_status;
         }
         /* COMMAND gets the URL without its password. */
-        if (code == PAWL_OK && setenv("PAWL_URL", pawl_url(client), 1) != 0)
+        if (code == PAWL_OK && setenv("PAWL_URL", client_url(client), 1) != 0)
                 return fail(PAWL_NO_MEMORY, NULL);
         return code == PAWL_OK ? EXIT_DONE : fail(code, &why);
 }

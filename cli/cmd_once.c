@@ -29,6 +29,16 @@ enum { OUTPUT_CUT = 1 };
 /* What claim_wait returns if the lock is taken; no exit status. */
 enum { TAKEN = 1000 };
 
+/* What people look for: where it is not, they are told what there is. */
+static bool option_list(const struct option *option, const char *text)
+{
+        (void)option;
+        (void)text;
+        say("kept keys cannot be listed: no engine lists what is kept beside a lock that nobody holds; "
+            "'pawl once --look KEY' prints one, 'pawl ls once/' lists those that are being run");
+        return false;
+}
+
 static const struct option options[] = {
         {0, "keep", "DUR", "how long the result is kept (24h)", option_some_time, &request.keep_ms},
         {0, "keep-forever", NULL, "keep it until --forget", option_flag, &request.keep_for_ever},
@@ -46,6 +56,7 @@ static const struct option options[] = {
         CLAIM_NAMES(request.claim),
         {0, "look", NULL, "print the kept output, run nothing; status 1 if there is none", option_flag, &request.look},
         {0, "forget", NULL, "forget the result: the next caller runs", option_flag, &request.forget},
+        {0, "list", NULL, "kept keys cannot be listed: says what can be seen", option_list, NULL},
         HOLD_OPTIONS(request.hold),
         {0},
 };

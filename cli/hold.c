@@ -89,7 +89,7 @@ static bool put_environment(const struct hold *hold, pawl_client *client, pawl_l
         snprintf(until, sizeof(until), "%lld.%03d", (long long)(until_ms / 1000), (int)(until_ms % 1000));
         return put_variable("PAWL_NAME", hold->name) && put_variable("PAWL_TOKEN", token) &&
                put_variable("PAWL_OWNER", pawl_owner(client)) && put_variable("PAWL_VALID_UNTIL", until) &&
-               put_variable("PAWL_URL", pawl_url(client)) && hide_password("PAWL_STORE");
+               put_variable("PAWL_URL", client_url(client)) && hide_password("PAWL_STORE");
 }
 
 static int lost_at_once(const struct hold *hold)

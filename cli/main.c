@@ -9,10 +9,10 @@
 static const struct command cmd_help, cmd_version;
 
 static const struct command *const commands[] = {
-        &cmd_run,     &cmd_elect, &cmd_once,  &cmd_limit,  &cmd_hold,    &cmd_acquire,    &cmd_renew,
-        &cmd_release, &cmd_ls,    &cmd_show,  &cmd_ask,    &cmd_break,   &cmd_fence,      &cmd_put,
-        &cmd_get,     &cmd_marks, &cmd_prune, &cmd_forget, &cmd_top,     &cmd_ttl,        &cmd_engines,
-        &cmd_doctor,  &cmd_init,  &cmd_demo,  &cmd_help,   &cmd_version, &cmd_completion,
+        &cmd_run,     &cmd_elect,  &cmd_once,  &cmd_limit, &cmd_hold,   &cmd_acquire, &cmd_renew,
+        &cmd_release, &cmd_ls,     &cmd_show,  &cmd_watch, &cmd_ask,    &cmd_break,   &cmd_fence,
+        &cmd_put,     &cmd_get,    &cmd_marks, &cmd_prune, &cmd_forget, &cmd_top,     &cmd_ttl,
+        &cmd_engines, &cmd_doctor, &cmd_init,  &cmd_demo,  &cmd_help,   &cmd_version, &cmd_completion,
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -1,8 +1,14 @@
-/* secret.c - the URLs that COMMAND finds in its environment: without their passwords, as everything that is shown. A child
- * that needs one reads it from passfile=. */
+/* secret.c - where the secrets of a URL come from: a file that holds the whole URL, or passenv=. And the URLs that COMMAND
+ * finds in its environment: without their passwords, as everything that is shown. A child that needs one reads it from
+ * such a file, or from passfile=. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -104,7 +110,7 @@ static char *put_password(const char *url, const char *password)
         return whole;
 }
 
-bool resolve_passenv(const char *url, char **whole)
+static bool resolve_passenv(const char *url, char **whole)
 {
         size_t size = 0;
         const char *name = find_passenv(url, &size);
@@ -126,6 +132,153 @@ bool resolve_passenv(const char *url, char **whole)
         return *whole != NULL;
 }
 
+/* ---- @FILE --------------------------------------------------------------------------------------------------------- */
+
+enum { URL_MAX = 8192 };
+
+/* What stands against trusting the file with a secret, by the rules of passfile= (src/base/secret.h); NULL: nothing. */
+static const char *fault_of(int fd)
+{
+        struct statvfs mounted;
+        struct stat info;
+
+        if (fstat(fd, &info) != 0)
+                return strerror(errno);
+        if (!S_ISREG(info.st_mode))
+                return "it is not a regular file";
+        if (info.st_mode & (S_IWGRP | S_IWOTH))
+                return "others can write it: chmod 600 it";
+        if (info.st_mode & S_IROTH && !(info.st_uid == 0 && fstatvfs(fd, &mounted) == 0 && mounted.f_flag & ST_RDONLY))
+                return "everybody can read it: chmod 600 it";
+        return NULL;
+}
+
+/* At most room bytes. The size, or -1 and errno. */
+static ssize_t read_some(int fd, char *bytes, size_t room)
+{
+        size_t size = 0;
+
+        while (size < room) {
+                ssize_t got = read(fd, bytes + size, room - size);
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return -1;
+                if (got == 0)
+                        break;
+                size += (size_t)got;
+        }
+        return (ssize_t)size;
+}
+
+/* The first line of text without the blanks around it; NULL, and why there is none that will do. */
+static char *first_line(char *text, size_t size, const char **fault)
+{
+        char *end = memchr(text, '\n', size);
+
+        end = end ? end : text + size;
+        *end = 0;
+        if (strlen(text) < (size_t)(end - text))
+                *fault = "there is a NUL byte in its first line";
+        text += strspn(text, " \t\r");
+        while (end > text && strchr(" \t\r", end[-1]))
+                *--end = 0;
+        if (!*fault && end - text > URL_MAX)
+                *fault = "its first line is too long for a URL";
+        else if (!*fault && !*text)
+                *fault = "its first line is empty";
+        return *fault ? NULL : text;
+}
+
+/* The URL in the file, to be freed. NULL: *fault, or there is no memory. */
+static char *read_url(int fd, const char **fault)
+{
+        char text[2 * URL_MAX];
+        ssize_t size;
+        char *line;
+
+        *fault = fault_of(fd);
+        if (*fault)
+                return NULL;
+        size = read_some(fd, text, sizeof(text) - 1);
+        if (size < 0)
+                *fault = strerror(errno);
+        line = *fault ? NULL : first_line(text, (size_t)size, fault);
+        return line ? strdup(line) : NULL;
+}
+
+static char *url_of_file(const char *path)
+{
+        /* O_NONBLOCK: opening a FIFO must not wait for a writer before it can be refused. */
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        const char *fault = NULL;
+        char *url;
+
+        if (fd < 0) {
+                say("cannot open the URL file '%s': %s", path, strerror(errno));
+                return NULL;
+        }
+        url = read_url(fd, &fault);
+        if (!url)
+                say("cannot take the URL from the file '%s': %s", path, fault ? fault : pawl_strerror(PAWL_NO_MEMORY));
+        close(fd);
+        return url;
+}
+
+bool resolve_url(const char *url, char **own)
+{
+        char *line = NULL;
+
+        *own = NULL;
+        if (*url == '@' && !(line = url_of_file(url + 1)))
+                return false;
+        if (!resolve_passenv(line ? line : url, own)) {
+                free(line);
+                return false;
+        }
+        if (*own)
+                free(line);
+        else
+                *own = line;
+        return true;
+}
+
+/* ---- what COMMAND finds -------------------------------------------------------------------------------------------- */
+
+/* "@/the/whole/path": COMMAND may stand somewhere else. */
+static char *whole_path(const char *url)
+{
+        char *here = url[1] == '/' ? strdup("") : getcwd(NULL, 0);
+        char *whole = NULL;
+
+        if (here && asprintf(&whole, "@%s%s%s", here, *here ? "/" : "", url + 1) < 0)
+                whole = NULL;
+        free(here);
+        return whole;
+}
+
+/* A copy without secrets. */
+static char *without_secrets(const char *url)
+{
+        char *shown = *url == '@' ? whole_path(url) : strdup(url);
+
+        if (shown && *shown != '@') {
+                cut_options(shown);
+                cut_password(shown);
+        }
+        return shown;
+}
+
+char *url_to_hand_on(const char *named, const char *opened)
+{
+        char *shown = without_secrets(opened);
+        bool secret = shown && strcmp(shown, opened) != 0;
+
+        free(shown);
+        return *named == '@' && secret ? whole_path(named) : NULL;
+}
+
 bool hide_password(const char *variable)
 {
         const char *value = getenv(variable);
@@ -134,11 +287,9 @@ bool hide_password(const char *variable)
 
         if (!value)
                 return true;
-        shown = strdup(value);
+        shown = without_secrets(value);
         if (!shown)
                 return false;
-        cut_options(shown);
-        cut_password(shown);
         done = !strcmp(shown, value) || setenv(variable, shown, 1) == 0;
         free(shown);
         return done;

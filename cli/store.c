@@ -62,24 +62,29 @@ bool store_version(const char *text, uint64_t *version)
         return false;
 }
 
-/* The STORE that is meant; NULL: there is none that would do, and this is said. */
+/* The STORE that is meant; NULL: none is named, and this is said. */
 static const char *find_store(const struct command *command)
 {
         const char *found = store ? store : getenv("PAWL_STORE");
 
-        if (!found || (!store && !*found)) {
-                usage_error(command, "%s wants --store STORE, such as --store file:DIR, or $PAWL_STORE", command->name);
-                return NULL;
+        if (found && (store || *found))
+                return found;
+        usage_error(command, "%s wants --store STORE, such as --store file:DIR, or $PAWL_STORE", command->name);
+        return NULL;
+}
+
+/* named: as people wrote it. */
+static bool is_store(const struct command *command, const char *named, const char *url)
+{
+        if (!strchr(url, ':')) {
+                usage_error(command, "'%s' is no STORE: write file:DIR", named);
+                return false;
         }
-        if (!strchr(found, ':')) {
-                usage_error(command, "'%s' is no STORE: write file:DIR", found);
-                return NULL;
-        }
-        if (!strncasecmp(found, "mem:", 4)) {
+        if (!strncasecmp(url, "mem:", 4)) {
                 usage_error(command, "a mem: store ends with this process and guards nothing; use file:DIR");
-                return NULL;
+                return false;
         }
-        return found;
+        return true;
 }
 
 /* Of all guards only SQLite's makes its store by itself. */
@@ -92,20 +97,9 @@ static bool makes_store(const char *url)
 static bool open_guard(const char *url, bool look, pawl_guard **guard, int *status)
 {
         struct pawl_why why = {0};
-        char *own;
         int code;
 
-        *guard = NULL;
-        if (!resolve_passenv(url, &own))
-                return false;
-        if (look && makes_store(url) && !url_says_create(url)) {
-                free(own);
-                own = url_to_look(url);
-                if (!own)
-                        return false;
-        }
-        code = pawl_guard_open(own ? own : url, PAWL_GUARD(.why = &why), guard);
-        free(own);
+        code = pawl_guard_open(url, PAWL_GUARD(.why = &why), guard);
         if (look && makes_store(url) && code == PAWL_NOT_FOUND)
                 return true;
         if (code != PAWL_OK)
@@ -113,20 +107,35 @@ static bool open_guard(const char *url, bool look, pawl_guard **guard, int *stat
         return code == PAWL_OK;
 }
 
+static bool open_named(const struct command *command, bool look, pawl_guard **guard, int *status)
+{
+        const char *named = find_store(command), *url;
+        char *own = NULL, *looking = NULL;
+        bool opened;
+
+        *guard = NULL;
+        *status = EXIT_FAILED;
+        if (!named || !resolve_url(named, &own))
+                return false;
+        url = own ? own : named;
+        opened = is_store(command, named, url);
+        if (opened && look && makes_store(url) && !url_says_create(url)) {
+                url = looking = url_to_look(url);
+                opened = looking != NULL;
+        }
+        opened = opened && open_guard(url, look, guard, status);
+        free(looking);
+        free(own);
+        return opened;
+}
+
 bool store_open(const struct command *command, const char *token_text, pawl_guard **guard, uint64_t *token, int *status)
 {
-        const char *url = find_store(command);
-
         *status = EXIT_FAILED;
-        if (!url || (token_text && !read_token(token_text, token)))
-                return false;
-        return open_guard(url, false, guard, status);
+        return (!token_text || read_token(token_text, token)) && open_named(command, false, guard, status);
 }
 
 bool store_open_to_look(const struct command *command, pawl_guard **guard, int *status)
 {
-        const char *url = find_store(command);
-
-        *status = EXIT_FAILED;
-        return url && open_guard(url, true, guard, status);
+        return open_named(command, true, guard, status);
 }

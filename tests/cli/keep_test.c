@@ -116,7 +116,7 @@ const char *pawl_owner(const pawl_client *client)
         return "played";
 }
 
-const char *pawl_url(const pawl_client *client)
+const char *client_url(const pawl_client *client)
 {
         (void)client;
         return "played:";

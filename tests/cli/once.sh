@@ -142,6 +142,14 @@ status 125 "a key must be there" "$pawl" once
 status 125 "and a command" "$pawl" once k2
 ok "which is said in one sentence" one_sentence
 status 125 "a key that is too long is refused" "$pawl" once "$(printf '%0251d' 0)" -- true
+for words in "--list" "--list k" "--list k -- true"; do
+        # shellcheck disable=SC2086
+        status 125 "once $words" "$pawl" once $words
+        like "says that keys cannot be listed, and what can be done" "$errors" "pawl: kept keys cannot be listed: *once --look KEY*pawl ls once/*"
+        ok "... in one sentence" one_sentence
+done
+"$pawl" acquire --ttl 10m once/running >"$scratch/running"
+is "such as listing those that are being run" "$("$pawl" ls once/ | awk 'NR > 1 { print $1 }')" once/running
 status 125 "--look runs nothing" "$pawl" once --look k -- true
 ok "the password is hidden from the command" "$pawl" once env -- sh -c 'test -n "$PAWL_URL" && test -n "$PAWL_TOKEN"'
 done_testing

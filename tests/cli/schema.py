@@ -16,7 +16,7 @@ PAWL = os.environ["PAWL"]
 DOCUMENTS = os.path.join(os.environ["SOURCE_DIR"], "docs/json")
 PATIENCE = 60
 # The store does not let these be provoked at will.
-NOT_SEEN = {"refused.ahead"}
+NOT_SEEN = {"refused.ahead", "watch.error", "watch.message"}
 
 
 # ---- the part of JSON Schema that we use
@@ -245,6 +245,20 @@ def holding():
     holder.end()
 
 
+def watching():
+    watch = Program("watch", "--json", "--interval", "10ms", "watched")
+    watch.next("watch", event="free")
+    first = run("acquire", "--ttl", "1h", "watched").split(" ", 1)[1].strip()
+    watch.next("watch", event="acquired")
+    second = Program("run", "watched", "true")
+    watch.next("watch", event="waiting", waiters=1)
+    run("release", first)
+    check("how long it was held", watch.next("watch", event="released").get("held_ms", -1) >= 0)
+    second.process.wait(timeout=PATIENCE)
+    second.end()
+    watch.end()
+
+
 def messages():
     # COMMAND has its standard error from us; it says nothing there.
     command = ["--", "sh", "-c", "exec sleep 60"]
@@ -297,7 +311,7 @@ def the_rest():
 
 
 try:
-    for test in (schema_is_sound, wrong_values_are_seen, documents_agree, locks, holding, messages, recipes, guards, the_rest):
+    for test in (schema_is_sound, wrong_values_are_seen, documents_agree, locks, holding, watching, messages, recipes, guards, the_rest):
         test()
 finally:
     subprocess.run(["rm", "-rf", PLACE], check=False)
