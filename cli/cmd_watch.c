@@ -13,8 +13,8 @@
 #define MS INT64_C(1000000)
 
 enum {
-        LOOKS_MAX = 64,             /* names that are looked at in one poll */
-        FREE_LOOKS = 8,             /* of these, those that nobody holds: their history may show what no poll saw */
+        POLLED_MAX = 64,            /* names whose holders, queue and history are read in one poll */
+        FREE_MAX = 8,               /* of these, those that nobody holds: their history may show what no poll saw */
         WINDOW_MS = 10 * 60 * 1000, /* a name that is new to us: its past owners of that time are news */
         FORGET_AFTER_MS = 20 * 60 * 1000 /* a name that nobody holds */
 };
@@ -141,7 +141,7 @@ static void print_text(const struct happening *happening)
         putchar('\n');
 }
 
-/* A reader has each line at once; who has left ends us by SIGPIPE, other failures are reported at the end. */
+/* Each line at once. A reader that has left ends us by SIGPIPE; other failures are reported at the end. */
 static void print(const struct happening *happening)
 {
         if (is_over() || ferror(stdout))
@@ -163,7 +163,7 @@ struct watch {
         struct watched **name; /* by their names */
         size_t names;
         size_t room;
-        size_t turn; /* the next one to be looked at */
+        size_t turn; /* the next one to be polled */
         int64_t begun_ms;
         int64_t polled_ms; /* unix time of the last poll that was answered; 0: there was none */
         bool away;         /* the store did not answer the last one */
@@ -267,7 +267,7 @@ static void settle_first(const struct watch *watch, struct watched *watched, con
         watched->shown = true;
 }
 
-static int look_at(struct watch *watch, struct watched *watched)
+static int poll_one(struct watch *watch, struct watched *watched)
 {
         struct sight sight = {0};
         int code = see(watch, watched->name, &sight);
@@ -365,21 +365,21 @@ static void find_unlisted(struct watch *watch)
 }
 
 /* Of those that are due as many as there is time for, the others in the next poll; and of the free ones a few. */
-static int look_around(struct watch *watch)
+static int poll_some(struct watch *watch)
 {
         int64_t until = now_ns() + request.interval_ms * MS;
-        unsigned looks = 0, free_looks = 0;
+        unsigned polled = 0, free_ones = 0;
         int code = PAWL_OK;
 
         for (size_t i = 0; i < watch->names && code == PAWL_OK; i++) {
                 struct watched *watched = watch->name[watch->turn++ % watch->names];
-                bool is_free = !watched->due && !watched->listed && free_looks < FREE_LOOKS;
+                bool is_free = !watched->due && !watched->listed && free_ones < FREE_MAX;
 
                 if (!watched->due && !is_free)
                         continue;
-                free_looks += is_free;
-                code = look_at(watch, watched);
-                if (++looks == LOOKS_MAX || now_ns() > until)
+                free_ones += is_free;
+                code = poll_one(watch, watched);
+                if (++polled == POLLED_MAX || now_ns() > until)
                         break;
         }
         if (watch->names)
@@ -404,7 +404,7 @@ static int poll_prefix(struct watch *watch)
         if (code != PAWL_OK || !watch->client)
                 return code;
         find_unlisted(watch);
-        code = look_around(watch);
+        code = poll_some(watch);
         forget_old_names(watch);
         return code;
 }

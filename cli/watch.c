@@ -181,28 +181,28 @@ void watched_settle(struct watched *watched, const struct sight *sight, int64_t 
 struct comparison {
         struct watched *watched;
         struct sight *now;
-        happening_fn *tell;
+        happening_fn *report;
         uint32_t waiters;
 };
 
 /* In pawl_entry.flags of our copies: it was acquired since the last sight. */
 #define JUST_GRANTED (UINT32_C(1) << 31)
 
-static void tell(const struct comparison *comparison, const char *event, const struct pawl_entry *entry, int64_t at_ms,
-                 const char *message)
+static void report(const struct comparison *comparison, const char *event, const struct pawl_entry *entry,
+                   int64_t at_ms, const char *message)
 {
-        comparison->tell(&(struct happening){.event = event,
-                                             .name = comparison->watched->name,
-                                             .entry = entry,
-                                             .at_ms = at_ms ? at_ms : unix_ms(),
-                                             .waiters = comparison->waiters,
-                                             .message = message});
+        comparison->report(&(struct happening){.event = event,
+                                               .name = comparison->watched->name,
+                                               .entry = entry,
+                                               .at_ms = at_ms ? at_ms : unix_ms(),
+                                               .waiters = comparison->waiters,
+                                               .message = message});
 }
 
-static void tell_acquired(const struct comparison *comparison, struct pawl_entry *entry)
+static void report_acquired(const struct comparison *comparison, struct pawl_entry *entry)
 {
         entry->flags |= JUST_GRANTED;
-        tell(comparison, "acquired", entry, entry->since_ms, NULL);
+        report(comparison, "acquired", entry, entry->since_ms, NULL);
 }
 
 /* Nothing that is known of the past before this poll is in the history any more. */
@@ -237,16 +237,16 @@ static void compare_past(const struct comparison *comparison, struct pawl_entry 
         if (missing)
                 drop(&watched->missing, missing);
         if (!known)
-                tell_acquired(comparison, past);
-        tell(comparison, pawl_how_text((int)past->how), past, past->until_ms, NULL);
+                report_acquired(comparison, past);
+        report(comparison, pawl_how_text((int)past->how), past, past->until_ms, NULL);
 }
 
 /* The oldest first. */
 static void compare_history(const struct comparison *comparison)
 {
         if (is_cut_off(comparison))
-                tell(comparison, "missed", NULL, 0,
-                     "the history is too short: others may have had the lock in between");
+                report(comparison, "missed", NULL, 0,
+                       "the history is too short: others may have had the lock in between");
         for (size_t i = comparison->now->count; i-- > 0;)
                 if (comparison->now->entry[i].role == PAWL_ROLE_PAST)
                         compare_past(comparison, &comparison->now->entry[i]);
@@ -286,7 +286,7 @@ static void compare_holders(const struct comparison *comparison)
                 else if (missing)
                         drop(&watched->missing, missing);
                 else if (!find(&watched->last, PAWL_ROLE_HOLDER, entry))
-                        tell_acquired(comparison, entry);
+                        report_acquired(comparison, entry);
         }
 }
 
@@ -324,7 +324,7 @@ static void compare_queue(const struct comparison *comparison)
                 then = count(before, PAWL_ROLE_WAITER, entry->owner);
                 still = count(now, PAWL_ROLE_WAITER, entry->owner) + grants_to(comparison, entry->owner);
                 for (; still < then; still++)
-                        tell(comparison, "left", entry, 0, "it gave up, or died");
+                        report(comparison, "left", entry, 0, "it gave up, or died");
         }
         for (size_t i = 0; i < now->count; i++) {
                 const struct pawl_entry *entry = &now->entry[i];
@@ -333,53 +333,53 @@ static void compare_queue(const struct comparison *comparison)
                 for (const struct pawl_entry *other = now->entry; other < entry; other++)
                         place += other->role == PAWL_ROLE_WAITER && !strcmp(other->owner, entry->owner);
                 if (entry->role == PAWL_ROLE_WAITER && place >= then)
-                        tell(comparison, "waiting", entry, entry->since_ms, NULL);
+                        report(comparison, "waiting", entry, entry->since_ms, NULL);
         }
 }
 
-void watched_give_up(struct watched *watched, happening_fn *tell_it)
+void watched_give_up(struct watched *watched, happening_fn *report_it)
 {
-        struct comparison comparison = {.watched = watched, .now = &watched->last, .tell = tell_it};
+        struct comparison comparison = {.watched = watched, .now = &watched->last, .report = report_it};
 
         comparison.waiters = count(&watched->last, PAWL_ROLE_WAITER, NULL);
         for (size_t i = 0; i < watched->missing.count; i++) {
                 note_end(watched, watched->missing.entry[i].token);
-                tell(&comparison, "gone", &watched->missing.entry[i], 0, "how it ended is not known");
+                report(&comparison, "gone", &watched->missing.entry[i], 0, "how it ended is not known");
         }
         sight_clear(&watched->missing);
 }
 
 /* ---- the calls ---------------------------------------------------------------------------------------------------- */
 
-void watched_begin(struct watched *watched, struct sight *sight, bool alone, happening_fn *tell_it)
+void watched_begin(struct watched *watched, struct sight *sight, bool alone, happening_fn *report_it)
 {
         struct comparison comparison = {
-                .watched = watched, .now = sight, .tell = tell_it, .waiters = count(sight, PAWL_ROLE_WAITER, NULL)};
+                .watched = watched, .now = sight, .report = report_it, .waiters = count(sight, PAWL_ROLE_WAITER, NULL)};
 
         for (size_t i = 0; i < sight->count; i++)
                 if (sight->entry[i].role == PAWL_ROLE_HOLDER)
-                        tell(&comparison, "held", &sight->entry[i], sight->entry[i].since_ms, NULL);
+                        report(&comparison, "held", &sight->entry[i], sight->entry[i].since_ms, NULL);
         if (alone && !count(sight, PAWL_ROLE_HOLDER, NULL))
-                tell(&comparison, "free", NULL, 0, NULL);
+                report(&comparison, "free", NULL, 0, NULL);
         for (size_t i = 0; i < sight->count; i++)
                 if (sight->entry[i].role == PAWL_ROLE_WAITER)
-                        tell(&comparison, "waiting", &sight->entry[i], sight->entry[i].since_ms, NULL);
+                        report(&comparison, "waiting", &sight->entry[i], sight->entry[i].since_ms, NULL);
         watched_settle(watched, sight, INT64_MAX);
         remember(watched, sight);
 }
 
-void watched_compare(struct watched *watched, struct sight *sight, bool history, happening_fn *tell_it)
+void watched_compare(struct watched *watched, struct sight *sight, bool history, happening_fn *report_it)
 {
         struct comparison comparison = {
-                .watched = watched, .now = sight, .tell = tell_it, .waiters = count(sight, PAWL_ROLE_WAITER, NULL)};
+                .watched = watched, .now = sight, .report = report_it, .waiters = count(sight, PAWL_ROLE_WAITER, NULL)};
 
         compare_history(&comparison);
         compare_vanished(&comparison);
         if (!history)
-                watched_give_up(watched, tell_it);
+                watched_give_up(watched, report_it);
         compare_holders(&comparison);
         compare_queue(&comparison);
         remember(watched, sight);
         if (watched->missing.count && now_ns() - watched->missing_at > HISTORY_IS_LATE)
-                watched_give_up(watched, tell_it);
+                watched_give_up(watched, report_it);
 }

@@ -29,7 +29,7 @@ struct watched {
         int64_t busy_at;    /* now_ns(): when it was seen held or waited for last */
         uint32_t waiters;   /* as a list of names says */
         bool shown;         /* its history was read */
-        bool due;           /* to be looked at: something has changed */
+        bool due;           /* to be polled: something has changed */
         bool listed;
 };
 
