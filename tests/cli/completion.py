@@ -26,6 +26,7 @@ ENVIRONMENT = {"PATH": "%s:%s" % (PLACE, os.environ["PATH"]), "HOME": PLACE, "ZD
                "PAWL_URL": "local:%s/locks" % PLACE, "TMPDIR": PLACE}
 COMPLETE = "\t"
 SHOW = "\x14"  # ^T
+SHOWN = "<shown>"
 KILL = "\x15"
 
 
@@ -85,18 +86,18 @@ class Shell:
 
     def type(self, keys):
         """The line after these keys, and what was shown meanwhile."""
-        found = []
+        line = ""
 
         def shown():
-            found.append(self.lines.readline())
-            return found[-1]
+            nonlocal line
+            line = line or self.lines.readline()
+            return line and SHOWN in self.output  # the terminal may be later than the file
 
         self.read(0)
         self.output = ""
         os.write(self.terminal, (keys + SHOW + KILL).encode())
         self.wait(shown)
-        self.read(0)
-        return found[-1].rstrip("\n"), self.output
+        return line.rstrip("\n"), self.output
 
     def line(self, keys):
         return self.type(keys)[0]
@@ -155,7 +156,7 @@ def at_terminal(name, shell):
 def bash():
     rc = write("bashrc", "PS1='READY> '; %s\n" % "source <(pawl completion bash)"
                + "bind 'set bell-style none'; bind 'set completion-query-items 0'; bind 'set page-completions off'\n"
-               + r"""bind -x '"\C-t": echo "$READLINE_LINE" >>~/lines'""" + "\n")
+               + r"""bind -x '"\C-t": echo "$READLINE_LINE" >>~/lines; echo "<shown>"'""" + "\n")
     at_terminal("bash", Shell("bash", "--noprofile", "--rcfile", rc, "-i"))
 
 
@@ -167,10 +168,10 @@ def zsh():
     write("functions/_pawl", pawl("completion", "zsh"))
     write(".zshrc", "PS1='READY> '; LISTMAX=10000; fpath=(%s/functions $fpath)\n" % PLACE
           + "autoload -Uz compinit; compinit -u -d %s/dump\n" % PLACE
-          + "show() { print -r -- $BUFFER >>~/lines }; zle -N show; bindkey '^T' show\n")
+          + "show() { print -r -- $BUFFER >>~/lines; print -n '<shown>' }; zle -N show; bindkey '^T' show\n")
     at_terminal("zsh", Shell("zsh", "-d", "-i"))
     write(".zshrc", "PS1='READY> '; autoload -Uz compinit; compinit -u -d %s/dump2; source <(pawl completion zsh)\n" % PLACE
-          + "show() { print -r -- $BUFFER >>~/lines }; zle -N show; bindkey '^T' show\n")
+          + "show() { print -r -- $BUFFER >>~/lines; print -n '<shown>' }; zle -N show; bindkey '^T' show\n")
     shell = Shell("zsh", "-d", "-i")
     equal("zsh: without being installed", shell.line("pawl ru" + COMPLETE), "pawl run ")
     shell.end()
