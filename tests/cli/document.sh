@@ -20,8 +20,8 @@ document() {
 
 # list_blocks: HEADING, number and language of each, tabs between.
 list_blocks() {
-        awk '/^```/ && inside { inside = 0; next }
-                /^```/ { inside = 1; language = substr($0, 4); print heading "\t" ++count[heading, language] "\t" language; next }
+        awk '/^ *```/ && inside { inside = 0; next }
+                /^ *```/ { inside = 1; language = $0; sub(/^ *```/, "", language); print heading "\t" ++count[heading, language] "\t" language; next }
                 /^#+ / && !inside { heading = $0; sub(/^#+ /, "", heading) }' "$document"
 }
 
