@@ -1,6 +1,6 @@
 #!/bin/sh
 # night.sh - docs/RUNBOOK.md, beside what runbook.sh runs of it: a store that is down, a holder that is ended, results that are
-# forgotten, a restore. The lines as they stand there: only hosts, paths and process ids are others. The stores are at REDIS_URL,
+# forgotten, a restore. The lines as they are written: only hosts, paths and process ids are others. The stores are at REDIS_URL,
 # which is stopped and goes on, and ETCD_URL.
 . "${0%/*}/cli.sh"
 . "${0%/*}/document.sh"
@@ -33,7 +33,7 @@ like "which is said" "$output" "danger *"
 printf '%s\n' "$output" | grep '^danger' >danger
 status 125 "no lock can be acquired" pawl run -n -e "$redis_url?timeout=1s" other true
 wait_status $short
-is "who holds one loses it when its lease ends" "$code" 123
+is "a holder loses its lock when its lease ends" "$code" 123
 like "and says so" "$(cat short.said)" "*lease of 'short' could not be renewed*"
 ok "a longer lease stands" alive $long
 kill -CONT "$server"
