@@ -1,10 +1,10 @@
-# document.sh - what the tests share that run the lines of a document as they stand there. Source it after cli.sh.
+# document.sh - what the tests share that run the lines of a document as they are written. Source it after cli.sh.
 #
 #       document docs/RUNBOOK.md
 #       replace='s|redis://cache.example|redis://127.0.0.1:16379|g'
 #       run_block "Who holds the lock?"         its first block of sh; each line must succeed
 #       block "Who holds the lock?" 2 yaml      prints its second block of yaml
-#       every_block_is_used                     nothing stands in the document that was not asked for
+#       every_block_is_used                     each block of the document was asked for
 
 mkdir "$scratch/bin"
 ln -s "$pawl" "$scratch/bin/pawl"
@@ -20,8 +20,8 @@ document() {
 
 # list_blocks: HEADING, number and language of each, tabs between.
 list_blocks() {
-        awk '/^```/ && inside { inside = 0; next }
-                /^```/ { inside = 1; language = substr($0, 4); print heading "\t" ++count[heading, language] "\t" language; next }
+        awk '/^ *```/ && inside { inside = 0; next }
+                /^ *```/ { inside = 1; language = $0; sub(/^ *```/, "", language); print heading "\t" ++count[heading, language] "\t" language; next }
                 /^#+ / && !inside { heading = $0; sub(/^#+ /, "", heading) }' "$document"
 }
 
@@ -49,7 +49,7 @@ every_block_is_used() {
         is "every block of ${1:-sh} in ${document##*/} was run" "$(sort -u .used | comm -13 - .blocks)" ""
 }
 
-# program NAME: stands for one that a document calls; says its name and arguments, into the file NAME.ran, too.
+# program NAME: takes the place of one that a document calls: prints its name and arguments, also into the file NAME.ran.
 program() {
         printf '#!/bin/sh\necho "%s" "$@" | tee -a "%s/%s.ran"\n' "${1##*/}" "$scratch" "${1##*/}" >"$1"
         chmod +x "$1"

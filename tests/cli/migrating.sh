@@ -1,5 +1,5 @@
 #!/bin/sh
-# migrating.sh - the lines of docs/MIGRATING.md, as they stand there: only hosts, paths and long times are others. The stores are
+# migrating.sh - the lines of docs/MIGRATING.md, as they are written: only hosts, paths and long times are others. The stores are
 # at LOCAL (always), REDIS_URL, REDLOCK3_URL, ETCD_URL, ZOOKEEPER_URL and POSTGRES_URL.
 . "${0%/*}/cli.sh"
 . "${0%/*}/document.sh"
@@ -83,7 +83,7 @@ grep -e '-n ' flock.sh | while read -r line; do
 done
 is "flock(1): and are refused with the same status" "$(uniq refused)" "status 1"
 block "flock(1)" 2 >both.sh
-status 1 "flock(1): who holds both is refused as well" sh both.sh
+status 1 "flock(1): a job that wants both is refused as well" sh both.sh
 kill "$(pawl show --json backup | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["owner"].split(":")[1])')"
 wait_status $holder
 run_block "flock(1)" 2

@@ -1,5 +1,5 @@
 #!/bin/sh
-# readme.sh - the lines of README.md, as they stand there: only paths and process ids are others.
+# readme.sh - the lines of README.md, as they are written: only paths and process ids are others.
 . "${0%/*}/cli.sh"
 . "${0%/*}/document.sh"
 

@@ -58,6 +58,7 @@ VARIANTS = {
         (r"^postgres (failover|pooler|cut|command|doctor|functions|input)$", SERVERS_FAIL),
         (r"^cli messages$", "takes descriptors, memory and system calls away, which the sanitizer needs itself; runs in gcc"),
         (r"^updates|^guard postgres races$|^cli (guard (redis|postgres|http)|fencing)", PLAIN_HAS_IT),
+        (r"^cli (documents|migrating|kubernetes|night)$", PLAIN_HAS_IT),
         (r"^guard redis (tls|password|unix|cut|every_byte|alloc)$|^guard sqlite wal$|^guard http (tls|python|file)$", OTHER_WAY),
         (r"^(?!contract )\w+ redis caller$", "the other drive; runs in tsan"),
         (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
