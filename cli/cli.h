@@ -172,6 +172,8 @@ bool resolve_passenv(const char *url, char **whole);
 size_t escape_for_terminal(const char *text, char *out, size_t size);
 /* The bytes of the character at text, at least one, and the columns it takes on most terminals: 0, 1 or 2. */
 size_t character_at(const char *text, size_t *columns);
+/* The same for a code point (width.c). */
+size_t columns_of(uint32_t point);
 /* pawl_duration_text into a buffer of 24 bytes. */
 static inline const char *duration_text(int64_t ms, char buffer[24])
 {

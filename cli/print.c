@@ -33,25 +33,6 @@ static size_t utf8_at(const unsigned char *text, uint32_t *point)
         return length;
 }
 
-/* East Asian and emoji characters take two columns, combining ones none. Not the whole table of Unicode: where this is
- * wrong, a column is not straight. */
-static size_t columns_of(uint32_t point)
-{
-        static const struct {
-                uint32_t first, last, columns;
-        } ranges[] = {
-                {0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200d, 0},   {0x2e80, 0xa4cf, 2},
-                {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},   {0xfe30, 0xfe6f, 2},
-                {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},   {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2},
-                {0x1f900, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
-        };
-
-        for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-                if (point >= ranges[i].first && point <= ranges[i].last)
-                        return ranges[i].columns;
-        return 1;
-}
-
 size_t character_at(const char *text, size_t *columns)
 {
         uint32_t point;
