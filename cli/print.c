@@ -138,7 +138,7 @@ void table_text(struct table *table, const char *text)
         table_add(table, escaped);
 }
 
-static size_t width_of(const char *text)
+size_t width_of(const char *text)
 {
         size_t width = 0, columns;
 
@@ -172,50 +172,6 @@ void table_sort(struct table *table)
 
         if (rows > 1)
                 qsort(table->cell + table->columns, rows - 1, table->columns * sizeof(*table->cell), compare_rows);
-}
-
-/* A text of more than width columns ends with three dots instead. */
-static void shorten(char *text, size_t width)
-{
-        size_t used = 0, columns, bytes;
-
-        if (!text || width_of(text) <= width)
-                return;
-        while (bytes = character_at(text, &columns), used + columns + 3 <= width) {
-                used += columns;
-                text += bytes;
-        }
-        for (int dots = 0; dots < 3 && *text; dots++)
-                *text++ = '.';
-        *text = 0;
-}
-
-static void shorten_column(struct table *table, size_t column, size_t width)
-{
-        for (size_t i = column; i < table->cells; i += table->columns)
-                shorten(table->cell[i], width);
-}
-
-/* The last column keeps a third of the room if the first one wants all of it. */
-void table_fit(struct table *table, size_t width)
-{
-        enum { LEAST = 8 };
-        size_t last = table->columns - 1;
-        size_t first_width = column_width(table, 0), last_width = column_width(table, last), rest = width;
-
-        for (size_t column = 1; column < table->columns; column++) {
-                size_t taken = 2 + (column < last ? column_width(table, column) : 0);
-
-                rest = rest > taken ? rest - taken : 0;
-        }
-        if (rest < 2 * LEAST)
-                rest = 2 * LEAST;
-        if (first_width + last_width <= rest)
-                return;
-        if (last_width > rest / 3 && last_width + first_width > rest)
-                last_width = first_width < rest - rest / 3 ? rest - first_width : rest / 3;
-        shorten_column(table, 0, rest - last_width);
-        shorten_column(table, last, last_width);
 }
 
 static bool is_empty(const struct table *table, size_t i)
