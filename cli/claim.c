@@ -119,6 +119,8 @@ static void say_refused(pawl_client *client, const struct claim_request *request
 static int exit_status(struct signals *signals, pawl_client *client, const struct claim_request *request,
                        const char *name, int code, struct holders *seen, const struct pawl_why *why, int signal)
 {
+        if (signal)
+                notify_stopping();
         if (code == PAWL_CANCELLED && signal)
                 return EXIT_SIGNAL + signal;
         if (code == PAWL_CANCELLED && request->leave_with_input)

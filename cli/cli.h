@@ -180,6 +180,8 @@ int client_open(enum pawl_drive drive, pawl_client **client);
 int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* The same for commands that only read: the client is NULL if there is no store yet, and none is made. */
 int client_open_to_look(pawl_client **client);
+/* The same for who has done that: nothing is said, and an error of the library returned. */
+int client_look_again(pawl_client **client, struct pawl_why *why);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* Then: which store is not there, in the words of the library. */
 const char *client_not_there(void);
@@ -213,6 +215,10 @@ char *url_to_hand_on(const char *named, const char *opened);
 size_t escape_for_terminal(const char *text, char *out, size_t size);
 /* The bytes of the character at text, at least one, and the columns it takes on most terminals: 0, 1 or 2. */
 size_t character_at(const char *text, size_t *columns);
+/* The same for a code point (width.c). */
+size_t columns_of(uint32_t point);
+/* The columns of a whole text. */
+size_t width_of(const char *text);
 /* pawl_duration_text into a buffer of 24 bytes. */
 static inline const char *duration_text(int64_t ms, char buffer[24])
 {
@@ -230,10 +236,28 @@ void table_begin(struct table *, size_t columns);
 void table_cell(struct table *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_text(struct table *, const char *text); /* escaped */
 void table_sort(struct table *);                   /* the rows below the first, by their first cells */
-/* Shortens what is too long in the first and the last column, so that rows are no wider than width where possible. */
-void table_fit(struct table *, size_t width);
 void table_print(const struct table *, FILE *out);
 void table_end(struct table *);
+
+/* ---- columns that fit (columns.c) ------------------------------------------------------------------------------ */
+
+/* How a column of a table gives way where the screen is narrow. */
+struct column {
+        const char *head;
+        size_t least;  /* it can be shortened to that; 0: never shortened */
+        size_t wanted; /* columns that leave first leave before this one is shorter than that */
+        size_t steady; /* so wide in any case, so that others do not move when a cell changes */
+        size_t leaves; /* left out as the 1st, 2nd, ...; 0: never */
+        bool right;    /* numbers */
+};
+enum { COLUMNS_MAX = 16, COLUMN_GAP = 2 };
+/* The width that each column gets so that a row fits; 0: it is left out, as is one whose cells are all empty. The first row
+ * are the heads. */
+void table_layout(const struct table *, const struct column *, size_t width, size_t widths[COLUMNS_MAX]);
+/* Writes text with "…" in its middle if it is wider than that. Returns the columns used. */
+size_t put_shortened(FILE *, const char *text, size_t width);
+
+int64_t unix_ms(void); /* by the clock of the day */
 
 /* JSON, one value at a time; the commas and the escaping are done here. key is NULL inside an array. What is printed stands
  * in docs/json: durations are numbers of milliseconds called *_ms, times are texts, tokens and versions too. */

@@ -77,18 +77,19 @@ static int open_url(const char *url, enum pawl_drive drive, pawl_client **client
                          client);
 }
 
-/* look: *client is NULL if there is no store. */
-static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
+/* look: *client is NULL if there is no store. *reported: what is wrong has been said. */
+static int try_store(enum pawl_drive drive, bool look, pawl_client **client, struct pawl_why *why, bool *reported)
 {
-        struct pawl_why why = {0};
         const char *url = settings.url ? settings.url : getenv("PAWL_URL");
         char *own_url = NULL;
         int code;
 
         if (!url || (!settings.url && !*url))
                 url = "local:";
-        if (!resolve_url(url, &own_url))
-                return EXIT_FAILED;
+        *client = NULL;
+        *reported = !resolve_url(url, &own_url);
+        if (*reported)
+                return PAWL_INVALID;
         if (own_url) {
                 free(handed_on);
                 handed_on = url_to_hand_on(url, own_url);
@@ -100,13 +101,21 @@ static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
                 free(own_url);
                 url = own_url = looking;
                 if (!url)
-                        return fail(PAWL_NO_MEMORY, NULL);
+                        return PAWL_NO_MEMORY;
         }
-        *client = NULL;
-        code = open_url(url, drive, client, &why);
+        code = open_url(url, drive, client, why);
         free(own_url);
-        snprintf(not_there, sizeof(not_there), "%s", why.text);
-        return code == PAWL_OK || (look && code == PAWL_NOT_FOUND) ? EXIT_DONE : fail(code, &why);
+        snprintf(not_there, sizeof(not_there), "%s", why->text);
+        return look && code == PAWL_NOT_FOUND ? PAWL_OK : code;
+}
+
+static int open_store(enum pawl_drive drive, bool look, pawl_client **client)
+{
+        struct pawl_why why = {0};
+        bool reported;
+        int code = try_store(drive, look, client, &why, &reported);
+
+        return reported ? EXIT_FAILED : fail(code, &why);
 }
 
 int client_open(enum pawl_drive drive, pawl_client **client)
@@ -122,6 +131,13 @@ int client_open_to_look(pawl_client **client)
 const char *client_not_there(void)
 {
         return not_there;
+}
+
+int client_look_again(pawl_client **client, struct pawl_why *why)
+{
+        bool reported;
+
+        return try_store(PAWL_DRIVE_CALLER, true, client, why, &reported);
 }
 
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument)

@@ -14,6 +14,7 @@ struct request {
         struct hold hold;
         const char *value;
         bool once;
+        bool pass_notify;
         bool observe;
         bool who;
         bool nobody_shown;
@@ -41,6 +42,8 @@ static const struct option options[] = {
         {0, "observe", NULL, "print leaders as they change: EPOCH OWNER VALUE", option_flag, &request.observe},
         {0, "who", NULL, "print who leads now; status 1 if nobody does", option_flag, &request.who},
         {0, "every", "DUR", "how often --observe looks (500ms)", option_some_time, &request.every_ms},
+        {0, "pass-notify", NULL, "leave NOTIFY_SOCKET to COMMAND, which says when it is ready", option_flag,
+         &request.pass_notify},
         HOLD_OPTIONS(request.hold),
         {0},
 };
@@ -192,22 +195,36 @@ static void confirm_turns(const pawl_client *client)
         request.claim.own_delay_ms = 0;
 }
 
+/* TERM is how a service ends, and no failure of ours: COMMAND has ended by it, or well, and the lock is free. */
+static int ended_status(const struct signals *signals, int status)
+{
+        bool ended_well = status == EXIT_DONE || status == EXIT_SIGNAL + SIGTERM;
+
+        if (signals->ended_by == SIGTERM && ended_well && request.hold.released && !request.once)
+                return EXIT_DONE;
+        return status;
+}
+
 static int campaign(struct signals *signals, pawl_client *client)
 {
         for (;;) {
                 int64_t began_at = now_ns();
                 pawl_lock *lock;
-                int status = claim_wait(signals, client, request.hold.name, &request.claim, &lock);
+                int status;
 
+                request.hold.released = true; /* nothing is held */
+                status = claim_wait(signals, client, request.hold.name, &request.claim, &lock);
                 if (!lock)
-                        return status;
+                        return ended_status(signals, status);
                 status = lead(signals, client, lock);
                 hold_end(&request.hold, status);
                 if (request.once || signals->ended_by || is_final(status))
-                        return status;
+                        return ended_status(signals, status);
+                notify_status("campaigning again for '%s': %s ended with status %d", request.hold.name,
+                              request.hold.argv[0], status);
                 detail("'%s' ended with status %d: campaigning again", request.hold.argv[0], status);
                 if (!rest_until(signals, began_at + REST_MS * INT64_C(1000000)))
-                        return EXIT_SIGNAL + signals->ended_by;
+                        return ended_status(signals, EXIT_SIGNAL + signals->ended_by);
         }
 }
 
@@ -235,6 +252,8 @@ static int run(const struct command *command, int argc, char **argv)
         status = hold_check(command, &request.hold, &request.claim);
         if (status != EXIT_DONE)
                 return status;
+        request.claim.ready_to_wait = true;
+        notify_begin(request.pass_notify);
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
         settings.look_ms = CLAIM_LOOK_MS;
@@ -243,6 +262,7 @@ static int run(const struct command *command, int argc, char **argv)
                 return status;
         confirm_turns(client);
         status = campaign(&signals, client);
+        notify_stopping();
         pawl_close(client);
         return status;
 }
@@ -253,9 +273,9 @@ const struct command cmd_elect = {
         .summary = "campaign for NAME, run COMMAND while we lead, campaign again",
         .details = "The epoch is PAWL_TOKEN in COMMAND's environment: it grows with every election. COMMAND is ended "
                    "before\n"
-                   "another one can be elected. Ends with INT, TERM or QUIT, which COMMAND gets first; with -1 when "
-                   "COMMAND\n"
-                   "ends. --observe and --who look and run nothing.",
+                   "another one can be elected. Ends with INT, TERM or QUIT, which COMMAND gets first: by TERM with "
+                   "status\n"
+                   "0, unless COMMAND failed; with -1 when COMMAND ends. --observe and --who look and run nothing.",
         .flags = COMMAND_ENGINE | COMMAND_JSON | COMMAND_RUNS,
         .words_min = 1,
         .words_max = 1,

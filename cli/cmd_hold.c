@@ -83,7 +83,9 @@ static int hold(struct signals *signals, pawl_client *client, pawl_lock *lock)
                 pawl_release(lock);
                 return EXIT_FAILED;
         }
+        notify_ready("'%s' is held, token %llu", pawl_name(lock), (unsigned long long)pawl_token(lock));
         status = watch(signals, client, lock);
+        notify_stopping();
         if (status == EXIT_LOST) {
                 pawl_release(lock);
                 return status;
@@ -126,6 +128,7 @@ static int run(const struct command *command, int argc, char **argv)
         status = claim_check(command, &request);
         if (status != EXIT_DONE)
                 return status;
+        notify_begin(false);
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
         settings.look_ms = CLAIM_LOOK_MS;

@@ -8,6 +8,7 @@ struct request {
         struct claim_request claim;
         struct hold hold;
         const char *shell_command;
+        bool pass_notify;
 };
 static struct request request = {.claim = {CLAIM_REQUEST, .purpose = "waiting for"}, .hold = {HOLD}};
 
@@ -20,6 +21,8 @@ static const struct option options[] = {
          &request.hold.keep.at_least_ms},
         {0, "max-hold", "DUR", "end COMMAND after DUR: SIGTERM, then SIGKILL", option_some_time,
          &request.hold.keep.at_most_ms},
+        {0, "pass-notify", NULL, "leave NOTIFY_SOCKET to COMMAND, which says when it is ready", option_flag,
+         &request.pass_notify},
         HOLD_OPTIONS(request.hold),
         {0},
 };
@@ -61,6 +64,7 @@ static int run(const struct command *command, int argc, char **argv)
                 status = check_request(command);
         if (status != EXIT_DONE)
                 return status;
+        notify_begin(request.pass_notify);
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
         settings.look_ms = CLAIM_LOOK_MS;
@@ -68,8 +72,11 @@ static int run(const struct command *command, int argc, char **argv)
         if (status != EXIT_DONE)
                 return status;
         status = claim_wait(&signals, client, request.hold.name, &request.claim, &lock);
-        if (lock)
-                status = hold_release(&request.hold, lock, hold_command(&request.hold, &signals, client, lock));
+        if (lock) {
+                status = hold_command(&request.hold, &signals, client, lock);
+                notify_stopping();
+                status = hold_release(&request.hold, lock, status);
+        }
         pawl_close(client);
         hold_end(&request.hold, status);
         return status;

@@ -1,438 +1,267 @@
-/* cmd_top.c - `pawl top`: who holds what, again and again. On a terminal the screen is redrawn until q, and scrolls;
- * elsewhere one snapshot is printed, or --count of them. */
+/* cmd_top.c - `pawl top`: who holds what, again and again. On a terminal the screen is redrawn until q; elsewhere one
+ * snapshot is printed, or --count of them. */
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "top.h"
+
+enum colour { COLOUR_AUTO = 0, COLOUR_ALWAYS = 1, COLOUR_NEVER = 2 };
 
 static struct {
         int64_t interval_ms;
+        int64_t stuck_ms;
         uint32_t count;
-} request = {.interval_ms = 1000};
+        uint32_t colour; /* enum colour */
+} request = {.interval_ms = 1000, .stuck_ms = 300000};
+
+static bool option_colour(const struct option *option, const char *text)
+{
+        static const char *const words[] = {"auto", "always", "never"};
+
+        for (uint32_t i = 0; i < 3; i++)
+                if (!strcmp(text, words[i])) {
+                        *(uint32_t *)option->target = i;
+                        return true;
+                }
+        say("--%s wants auto, always or never, not '%s'", option->name, text);
+        return false;
+}
 
 static const struct option options[] = {
         {'i', "interval", "DUR", "between two snapshots (1s)", option_some_time, &request.interval_ms},
         {0, "count", "N", "end after N snapshots", option_number, &request.count},
+        {0, "stuck", "DUR", "wanted locks are stuck when held for DUR (5m)", option_some_time, &request.stuck_ms},
+        {0, "color", "WHEN", "auto (default; obeys NO_COLOR), always or never", option_colour, &request.colour},
         {0},
 };
 
-/* ---- one snapshot ----------------------------------------------------------------------------------------------- */
+/* How long the store may take for a snapshot on a screen, and what follows an Escape. */
+enum { LOOK_MS = 2000, SEQUENCE_MS = 50 };
 
-struct row {
-        struct pawl_entry entry; /* its texts are our own copies */
+static bool has_colours(void)
+{
+        const char *none = getenv("NO_COLOR");
+
+        return request.colour == COLOUR_ALWAYS || (request.colour == COLOUR_AUTO && !(none && *none));
+}
+
+/* ---- on a screen ---------------------------------------------------------------------------------------------------- */
+
+struct live {
+        struct signals *signals;
+        pawl_client **client;
+        struct source *source;
+        struct view view;
+        struct keys keys;
+        bool asking;
+        int64_t ask_at; /* now_ns() */
+        uint32_t left;  /* answers until the end; 0: no end */
+        int signal;     /* what ended it */
+        int status;
 };
 
-struct snapshot {
-        struct row *rows;
+static void redraw(struct live *live)
+{
+        size_t width, height;
+
+        screen_size(&width, &height);
+        draw(&live->view, width, height);
+}
+
+/* There was no store; there may be one by now. False: it cannot be opened. */
+static bool open_client(struct live *live)
+{
+        struct pawl_why why = {0};
+        int code = *live->client ? PAWL_OK : client_look_again(live->client, &why);
+
+        if (code != PAWL_OK) {
+                screen_off();
+                live->status = fail(code, &why);
+                return false;
+        }
+        if (!*live->client || live->source)
+                return true;
+        live->view.url = pawl_url(*live->client);
+        live->source = source_open(*live->client);
+        if (live->source)
+                return true;
+        screen_off();
+        say("cannot start a thread: %s", strerror(errno));
+        live->status = EXIT_FAILED;
+        return false;
+}
+
+static bool count_answer(struct live *live)
+{
+        return !live->left || --live->left;
+}
+
+static bool ask_when_due(struct live *live)
+{
+        if (live->asking || now_ns() < live->ask_at)
+                return true;
+        if (!open_client(live))
+                return false;
+        live->ask_at = now_ns() + request.interval_ms * INT64_C(1000000);
+        if (!live->source)
+                return count_answer(live); /* nothing is there */
+        live->asking = source_ask(live->source, view_question(&live->view));
+        return true;
+}
+
+static bool take_answer(struct live *live)
+{
+        struct snapshot answer;
+
+        if (!live->source || !source_take(live->source, &answer))
+                return true;
+        live->asking = false;
+        view_answer(&live->view, &answer);
+        return count_answer(live);
+}
+
+static bool take_signals(struct live *live)
+{
+        int signal;
+
+        while ((signal = signals_next(live->signals)) != 0) {
+                if (signal_ends(signal)) {
+                        live->signal = signal;
+                        return false;
+                }
+                if (signal == SIGTSTP) {
+                        screen_off();
+                        signals_stop(signal, false);
+                }
+                if (signal == SIGWINCH)
+                        redraw(live); /* what the next key does depends on the size */
+                if ((signal == SIGTSTP && !screen_on()) || (signal == SIGCONT && !screen_again()))
+                        return false;
+        }
+        return true;
+}
+
+/* Another question is asked at once; the page of a lock must not stay empty for the interval. */
+static bool take_keys(struct live *live, bool over)
+{
+        char before[PAWL_NAME_MAX + 1];
+        int key;
+
+        snprintf(before, sizeof(before), "%s", view_question(&live->view));
+        while ((key = keys_next(&live->keys, over)) != KEY_NONE)
+                if (!view_key(&live->view, key))
+                        return false;
+        if (strcmp(before, view_question(&live->view)) != 0)
+                live->ask_at = now_ns();
+        return true;
+}
+
+static int until_due_ms(const struct live *live)
+{
+        int64_t left_ms = (live->ask_at - now_ns() + 999999) / 1000000;
+
+        if (keys_wait(&live->keys))
+                return SEQUENCE_MS;
+        if (live->asking || left_ms > request.interval_ms)
+                left_ms = request.interval_ms; /* the clock goes on */
+        return left_ms <= 0 ? 0 : left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
+}
+
+/* Until something happens. False: it ends. */
+static bool wait_for_events(struct live *live)
+{
+        struct pollfd fds[] = {{.fd = live->signals->fd, .events = POLLIN},
+                               {.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = live->source ? source_fd(live->source) : -1, .events = POLLIN}};
+        int ready = poll(fds, 3, until_due_ms(live));
+
+        if (ready < 0)
+                return errno == EINTR;
+        if (!take_signals(live))
+                return false;
+        if (fds[1].revents && !keys_read(&live->keys))
+                return false;
+        return take_keys(live, !fds[1].revents) && take_answer(live);
+}
+
+static int show_live(struct signals *signals, pawl_client **client)
+{
+        struct live live = {.signals = signals,
+                            .client = client,
+                            .left = request.count,
+                            .ask_at = now_ns(),
+                            .view = {.url = "(no store yet)", .stuck_ms = request.stuck_ms, .colours = has_colours()}};
+
+        if (!screen_on())
+                return EXIT_FAILED;
+        do
+                redraw(&live);
+        while (ask_when_due(&live) && wait_for_events(&live));
+        if (live.status == EXIT_DONE && live.left == 0 && request.count)
+                redraw(&live);
+        screen_off();
+        source_close(live.source);
+        view_end(&live.view);
+        return live.signal ? EXIT_SIGNAL + live.signal : live.status;
+}
+
+/* ---- elsewhere ------------------------------------------------------------------------------------------------------ */
+
+static void print_snapshot(pawl_client *client, const struct snapshot *list)
+{
         size_t count;
-        size_t room;
-};
+        const struct row **rows = rows_arranged(list, "", ORDER_WAITERS, false, &count);
 
-static int add_entry(const struct pawl_entry *entry, void *arg)
-{
-        struct snapshot *snapshot = arg;
-        struct row *row;
-
-        if (snapshot->count == snapshot->room) {
-                size_t room = snapshot->room ? 2 * snapshot->room : 64;
-                struct row *rows = realloc(snapshot->rows, room * sizeof(*rows));
-
-                if (!rows)
-                        return 1;
-                snapshot->rows = rows;
-                snapshot->room = room;
-        }
-        row = &snapshot->rows[snapshot->count++];
-        row->entry = *entry;
-        row->entry.name = strdup(entry->name);
-        row->entry.owner = strdup(entry->owner ? entry->owner : "");
-        row->entry.note = strdup(entry->note ? entry->note : "");
-        return row->entry.name && row->entry.owner && row->entry.note ? 0 : 1;
-}
-
-static void snapshot_free(struct snapshot *snapshot)
-{
-        for (size_t i = 0; i < snapshot->count; i++) {
-                free((char *)(uintptr_t)snapshot->rows[i].entry.name);
-                free((char *)(uintptr_t)snapshot->rows[i].entry.owner);
-                free((char *)(uintptr_t)snapshot->rows[i].entry.note);
-        }
-        free(snapshot->rows);
-        *snapshot = (struct snapshot){0};
-}
-
-/* The most wanted first. */
-static int compare_rows(const void *a, const void *b)
-{
-        const struct pawl_entry *left = &((const struct row *)a)->entry;
-        const struct pawl_entry *right = &((const struct row *)b)->entry;
-
-        if (left->waiters != right->waiters)
-                return left->waiters > right->waiters ? -1 : 1;
-        return strcmp(left->name, right->name);
-}
-
-static int64_t unix_ms(void)
-{
-        struct timespec ts;
-
-        clock_gettime(CLOCK_REALTIME, &ts);
-        return ts.tv_sec * (int64_t)1000 + ts.tv_nsec / 1000000;
-}
-
-static void add_table_row(struct table *table, const struct pawl_entry *entry, int64_t now_ms)
-{
-        char left[24], held[24];
-
-        table_text(table, entry->name);
-        table_cell(table, "%u", entry->waiters);
-        table_cell(table, "%s", entry->role == PAWL_ROLE_FREE ? "-" : duration_text(now_ms - entry->since_ms, held));
-        table_cell(table, "%s", duration_text(entry->remaining_ms, left));
-        if (entry->token)
-                table_cell(table, "%llu", (unsigned long long)entry->token);
-        else
-                table_cell(table, "-");
-        table_text(table, entry->role == PAWL_ROLE_FREE ? "(nobody)" : entry->owner);
-}
-
-/* width: of the terminal; 0: there is none, and nothing is shortened. */
-static void print_table(const struct snapshot *snapshot, size_t width, FILE *out)
-{
-        static const char *const heads[] = {"NAME", "WAITERS", "HELD", "LEFT", "TOKEN", "OWNER"};
-        int64_t now_ms = unix_ms();
-        struct table table;
-
-        table_begin(&table, 6);
-        for (size_t i = 0; i < 6; i++)
-                table_cell(&table, "%s", heads[i]);
-        for (size_t i = 0; i < snapshot->count; i++)
-                add_table_row(&table, &snapshot->rows[i].entry, now_ms);
-        if (width)
-                table_fit(&table, width);
-        table_print(&table, out);
-        table_end(&table);
-}
-
-/* Without what client_open_to_look() adds. */
-static int shown_length(const char *url)
-{
-        const char *added = strstr(url, "create=no");
-
-        return (int)(added > url && !added[strlen("create=no")] ? (size_t)(added - url) - 1 : strlen(url));
-}
-
-static void print_head(pawl_client *client, const struct snapshot *snapshot, FILE *out)
-{
-        time_t now = time(NULL);
-        size_t names = 0, waiters = 0;
-        struct tm tm;
-        char clock[16];
-        const char *url = client ? pawl_url(client) : "(no store yet)";
-
-        for (size_t i = 0; i < snapshot->count; i++) {
-                const struct pawl_entry *entry = &snapshot->rows[i].entry;
-
-                if (i && !strcmp(entry->name, snapshot->rows[i - 1].entry.name))
-                        continue;
-                names++;
-                waiters += entry->waiters;
-        }
-        strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &tm));
-        fprintf(out, "pawl top  %.*s  %s  %zu held, %zu waiting\n\n", shown_length(url), url, clock, names, waiters);
-}
-
-static int snapshot_take(pawl_client *client, struct snapshot *snapshot)
-{
-        int code = client ? pawl_list(client, NULL, add_entry, snapshot) : PAWL_OK;
-
-        if (snapshot->count)
-                qsort(snapshot->rows, snapshot->count, sizeof(*snapshot->rows), compare_rows);
-        return code;
-}
-
-static void snapshot_print(pawl_client *client, const struct snapshot *snapshot)
-{
         if (settings.json) {
                 json_open(stdout, NULL, '[');
-                for (size_t i = 0; i < snapshot->count; i++)
-                        json_entry(stdout, &snapshot->rows[i].entry);
+                for (size_t i = 0; i < count; i++)
+                        json_entry(stdout, &rows[i]->entry);
                 json_close(stdout, ']');
                 json_end(stdout);
         } else {
-                print_head(client, snapshot, stdout);
-                print_table(snapshot, 0, stdout);
+                draw_plain(client ? pawl_url(client) : "(no store yet)", list, rows, count);
         }
         fflush(stdout); /* a reader of a pipe wants it now; what fails here is reported at the end */
+        free(rows);
 }
 
-/* ---- the screen ------------------------------------------------------------------------------------------------- */
-
-static struct termios cooked;
-
-static void screen_on(void)
+/* Until the next snapshot is due. False: *signal ends us. */
+static bool pause_for(struct signals *signals, int *signal)
 {
-        struct termios raw;
-
-        tcgetattr(STDIN_FILENO, &cooked);
-        raw = cooked;
-        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-        tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-        fputs("\033[?1049h\033[?25l", stdout);
-        fflush(stdout);
-}
-
-static void screen_off(void)
-{
-        fputs("\033[?25h\033[?1049l", stdout);
-        fflush(stdout);
-        tcsetattr(STDIN_FILENO, TCSADRAIN, &cooked);
-}
-
-/* The lines above the rows: the title, an empty one, the heads of the columns. */
-enum { HEAD_LINES = 3 };
-
-struct view {
-        pawl_client *client;
-        struct snapshot snapshot;
-        size_t first; /* the row at the top */
-        size_t page;  /* rows that the screen shows at once */
-};
-
-/* The last page is full, if there are so many rows. */
-static void keep_within(struct view *view)
-{
-        size_t last = view->snapshot.count > view->page ? view->snapshot.count - view->page : 0;
-
-        if (view->first > last)
-                view->first = last;
-}
-
-static struct winsize screen_size(void)
-{
-        struct winsize size = {0};
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col || !size.ws_row)
-                size = (struct winsize){.ws_row = 24, .ws_col = 80};
-        return size;
-}
-
-/* One line, cut to the screen and cleared to its end. Names are escaped. Returns what follows it. */
-static const char *draw_line(const char *text, size_t width)
-{
-        size_t column = 0, bytes, columns;
-
-        for (; *text && *text != '\n'; text += bytes) {
-                bytes = character_at(text, &columns);
-                column += columns;
-                if (column <= width)
-                        fwrite(text, 1, bytes, stdout);
-        }
-        fputs("\033[K\r\n", stdout);
-        return *text ? text + 1 : text;
-}
-
-/* The last line of the screen says which rows are shown if these are not all. */
-static void draw_foot(const struct view *view)
-{
-        size_t last = view->first + view->page;
-
-        fputs("\033[J", stdout);
-        if (view->page < view->snapshot.count)
-                printf("%zu-%zu of %zu: arrows, PgUp, PgDn; q ends", view->first + 1,
-                       last < view->snapshot.count ? last : view->snapshot.count, view->snapshot.count);
-}
-
-static void draw_text(struct view *view, const char *text, struct winsize size)
-{
-        size_t lines = size.ws_row - 1u; /* the last is the foot */
-
-        view->page = lines > HEAD_LINES ? lines - HEAD_LINES : 1;
-        keep_within(view);
-        fputs("\033[H", stdout);
-        for (size_t line = 0; *text && lines; line++) {
-                bool above = line >= HEAD_LINES && line < HEAD_LINES + view->first;
-
-                if (above) {
-                        text = strchr(text, '\n') + 1;
-                } else {
-                        text = draw_line(text, size.ws_col);
-                        lines--;
-                }
-        }
-        draw_foot(view);
-        fflush(stdout);
-}
-
-static int draw(struct view *view)
-{
-        struct winsize size = screen_size();
-        char *text = NULL;
-        size_t length;
-        FILE *out = open_memstream(&text, &length);
-
-        if (!out)
-                return PAWL_NO_MEMORY;
-        print_head(view->client, &view->snapshot, out);
-        print_table(&view->snapshot, size.ws_col, out);
-        if (fclose(out) == 0)
-                draw_text(view, text, size);
-        free(text);
-        return PAWL_OK;
-}
-
-/* ---- keys ------------------------------------------------------------------------------------------------------- */
-
-enum move { MOVE_NONE, MOVE_UP, MOVE_DOWN, MOVE_PAGE_UP, MOVE_PAGE_DOWN, MOVE_TOP, MOVE_END, MOVE_QUIT };
-
-static const struct {
-        const char *bytes;
-        enum move move;
-} keys[] = {
-        {"\033[A", MOVE_UP},   {"\033OA", MOVE_UP},   {"k", MOVE_UP},        {"\033[B", MOVE_DOWN},
-        {"\033OB", MOVE_DOWN}, {"j", MOVE_DOWN},      {"\n", MOVE_DOWN},     {"\033[5~", MOVE_PAGE_UP},
-        {"b", MOVE_PAGE_UP},   {" ", MOVE_PAGE_DOWN}, {"f", MOVE_PAGE_DOWN}, {"\033[6~", MOVE_PAGE_DOWN},
-        {"\033[H", MOVE_TOP},  {"\033OH", MOVE_TOP},  {"\033[1~", MOVE_TOP}, {"g", MOVE_TOP},
-        {"\033[F", MOVE_END},  {"\033OF", MOVE_END},  {"\033[4~", MOVE_END}, {"G", MOVE_END},
-        {"q", MOVE_QUIT},      {"Q", MOVE_QUIT},
-};
-
-/* The key at *text, which moves on behind it. */
-static enum move next_key(const char **text)
-{
-        for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-                size_t length = strlen(keys[i].bytes);
-
-                if (!strncmp(*text, keys[i].bytes, length)) {
-                        *text += length;
-                        return keys[i].move;
-                }
-        }
-        ++*text;
-        return MOVE_NONE;
-}
-
-static void scroll(struct view *view, enum move move)
-{
-        size_t step = move == MOVE_PAGE_UP || move == MOVE_PAGE_DOWN ? view->page : 1;
-
-        if (move == MOVE_UP || move == MOVE_PAGE_UP)
-                view->first = view->first > step ? view->first - step : 0;
-        else if (move == MOVE_DOWN || move == MOVE_PAGE_DOWN)
-                view->first += step;
-        else if (move == MOVE_TOP)
-                view->first = 0;
-        else if (move == MOVE_END)
-                view->first = view->snapshot.count;
-        keep_within(view);
-}
-
-/* False: q, or the terminal is gone. */
-static bool read_keys(struct view *view)
-{
-        char typed[64];
-        ssize_t got = read(STDIN_FILENO, typed, sizeof(typed) - 1);
-        const char *text = typed;
-
-        if (got <= 0)
-                return false;
-        typed[got] = 0;
-        while (*text) {
-                enum move move = next_key(&text);
-
-                if (move == MOVE_QUIT)
-                        return false;
-                scroll(view, move);
-        }
-        return true;
-}
-
-/* ---- the loop --------------------------------------------------------------------------------------------------- */
-
-/* False: *signal ends us. */
-static bool take_signals(struct signals *signals, bool live, int *signal)
-{
-        while ((*signal = signals_next(signals)) != 0) {
-                if (*signal == SIGTSTP) {
-                        if (live)
-                                screen_off();
-                        signals_stop(*signal, false);
-                        if (live)
-                                screen_on();
-                } else if (signal_ends(*signal)) {
-                        return false;
-                }
-        }
-        return true;
-}
-
-/* Until the next snapshot is due. False: it is time to go, by q or by *signal. */
-static bool pause_for(struct signals *signals, struct view *view, bool live, int *signal)
-{
-        struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
-                               {.fd = live ? STDIN_FILENO : -1, .events = POLLIN}};
+        struct pollfd fd = {.fd = signals->fd, .events = POLLIN};
         int64_t until = now_ns() + request.interval_ms * INT64_C(1000000);
         int64_t left_ms;
 
         while ((left_ms = (until - now_ns() + 999999) / 1000000) > 0) {
-                if (poll(fds, 2, (int)(left_ms < INT32_MAX ? left_ms : INT32_MAX)) <= 0)
+                if (poll(&fd, 1, (int)(left_ms < INT32_MAX ? left_ms : INT32_MAX)) <= 0)
                         continue;
-                if ((fds[1].revents && !read_keys(view)) || !take_signals(signals, live, signal))
+                *signal = claim_signal(signals);
+                if (*signal)
                         return false;
-                if (live)
-                        draw(view);
         }
         return true;
 }
 
-static int show_once(struct view *view, bool live)
+static int print_all(struct signals *signals, pawl_client **client)
 {
-        int code;
+        uint32_t left = request.count ? request.count : 1;
+        struct snapshot list;
+        int signal = 0, status, code;
 
-        snapshot_free(&view->snapshot);
-        code = snapshot_take(view->client, &view->snapshot);
-        if (code == PAWL_OK && live)
-                return draw(view);
-        if (code == PAWL_OK)
-                snapshot_print(view->client, &view->snapshot);
-        return code;
-}
-
-/* A store that is made meanwhile is shown from the next snapshot on. */
-static int watch(struct signals *signals, pawl_client **client, bool live)
-{
-        struct view view = {.client = *client, .page = 1};
-        uint32_t left = request.count ? request.count : live ? UINT32_MAX : 1;
-        int signal = 0, status = EXIT_DONE;
-        int code = PAWL_OK;
-
-        if (live)
-                screen_on();
         do {
-                if (!*client)
-                        status = client_open_to_look(client);
-                view.client = *client;
-                if (status == EXIT_DONE)
-                        code = show_once(&view, live);
-        } while (status == EXIT_DONE && code == PAWL_OK && --left && pause_for(signals, &view, live, &signal));
-        if (live)
-                screen_off();
-        snapshot_free(&view.snapshot);
-        if (status != EXIT_DONE)
-                return status;
-        return signal && signal_ends(signal) ? EXIT_SIGNAL + signal : fail_of_client(*client, code);
-}
-
-/* A terminal that does not know how to move the cursor, as in an editor, would show the commands for that as text. */
-static bool has_screen(void)
-{
-        const char *terminal = getenv("TERM");
-
-        return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
+                status = *client ? EXIT_DONE : client_open_to_look(client);
+                if (status != EXIT_DONE)
+                        return status;
+                snapshot_take(*client, "", &list);
+                code = list.code;
+                if (code == PAWL_OK)
+                        print_snapshot(*client, &list);
+                snapshot_free(&list);
+        } while (code == PAWL_OK && --left && pause_for(signals, &signal));
+        return signal ? EXIT_SIGNAL + signal : fail_of_client(*client, code);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -440,16 +269,22 @@ static int run(const struct command *command, int argc, char **argv)
         struct arguments arguments;
         struct signals signals;
         pawl_client *client = NULL;
+        bool live;
         int status;
 
         if (!options_read(command, options, argc, argv, &arguments, &status))
                 return status;
         if (!signals_begin(&signals))
                 return EXIT_FAILED;
+        live = screen_exists() && !settings.json;
+        if (live) {
+                settings.look_ms = LOOK_MS;
+                settings.quiet = true; /* what goes wrong stands on the screen */
+        }
         status = client_open_to_look(&client);
         if (status != EXIT_DONE)
                 return status;
-        status = watch(&signals, &client, has_screen() && !settings.json);
+        status = live ? show_live(&signals, &client) : print_all(&signals, &client);
         pawl_close(client);
         return status;
 }
@@ -457,8 +292,10 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command cmd_top = {
         .name = "top",
         .arguments = "",
-        .summary = "who holds what, live; q ends it, arrows and PgUp, PgDn scroll",
-        .details = "Without a terminal one snapshot is printed, or --count of them.",
+        .summary = "who holds what, live; ? shows the keys, q ends it",
+        .details =
+                "Without a terminal one snapshot is printed, or --count of them. On a terminal a store that does not\n"
+                "answer is reported on the screen, and asked again.",
         .flags = COMMAND_ENGINE | COMMAND_JSON,
         .run = run,
 };

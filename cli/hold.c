@@ -146,15 +146,18 @@ int hold_command(struct hold *hold, struct signals *signals, pawl_client *client
                 watchdog_end(&hold->dog);
                 return error == ETIME ? lost_at_once(hold) : cannot_run(hold->argv[0], error);
         }
+        notify_ready("'%s' is held, token %llu; %s runs", hold->name, (unsigned long long)pawl_token(lock),
+                     hold->argv[0]);
         if (keep(signals, client, lock, &hold->child, &hold->dog, &hold->keep))
                 return EXIT_LOST;
         return child_exit_status(&hold->child);
 }
 
-int hold_release(const struct hold *hold, pawl_lock *lock, int status)
+int hold_release(struct hold *hold, pawl_lock *lock, int status)
 {
         int code = pawl_release(lock);
 
+        hold->released = code == PAWL_OK;
         if (code == PAWL_LOST && status != EXIT_LOST) {
                 warn("the lock '%s' was lost while the command ran", hold->name);
                 return EXIT_LOST;

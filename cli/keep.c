@@ -100,6 +100,7 @@ static void on_lost(struct keeper *keeper, int64_t now)
         what_is_done(keeper, done, sizeof(done));
         if (keeper->stage == RUNNING && !keeper->child->ended && options->lost_signal)
                 tell_command(keeper, options->lost_signal, now, now + options->kill_after_ms * MS);
+        notify_status("'%s' was lost: %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)));
         announce(&(struct event){.what = "lost", .name = pawl_name(keeper->lock), .token = pawl_token(keeper->lock)},
                  "the lock '%s' was lost: %s; %s", pawl_name(keeper->lock), pawl_reason_text(pawl_reason(keeper->lock)),
                  done);
@@ -292,6 +293,8 @@ static void pass_on(struct keeper *keeper, int signal)
 
 static void on_signal(struct keeper *keeper, int signal)
 {
+        if (signal == SIGTERM)
+                notify_stopping();
         if (signal == SIGCHLD)
                 on_child(keeper);
         else if (keeper->child->ended)

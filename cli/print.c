@@ -34,25 +34,6 @@ static size_t utf8_at(const unsigned char *text, uint32_t *point)
         return length;
 }
 
-/* East Asian and emoji characters take two columns, combining ones none. Not the whole table of Unicode: where this is
- * wrong, a column is not straight. */
-static size_t columns_of(uint32_t point)
-{
-        static const struct {
-                uint32_t first, last, columns;
-        } ranges[] = {
-                {0x300, 0x36f, 0},     {0x1100, 0x115f, 2},   {0x200b, 0x200d, 0},   {0x2e80, 0xa4cf, 2},
-                {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},   {0xfe30, 0xfe6f, 2},
-                {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},   {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2},
-                {0x1f900, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
-        };
-
-        for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-                if (point >= ranges[i].first && point <= ranges[i].last)
-                        return ranges[i].columns;
-        return 1;
-}
-
 size_t character_at(const char *text, size_t *columns)
 {
         uint32_t point;
@@ -158,7 +139,7 @@ void table_text(struct table *table, const char *text)
         table_add(table, escaped);
 }
 
-static size_t width_of(const char *text)
+size_t width_of(const char *text)
 {
         size_t width = 0, columns;
 
@@ -192,50 +173,6 @@ void table_sort(struct table *table)
 
         if (rows > 1)
                 qsort(table->cell + table->columns, rows - 1, table->columns * sizeof(*table->cell), compare_rows);
-}
-
-/* A text of more than width columns ends with three dots instead. */
-static void shorten(char *text, size_t width)
-{
-        size_t used = 0, columns, bytes;
-
-        if (!text || width_of(text) <= width)
-                return;
-        while (bytes = character_at(text, &columns), used + columns + 3 <= width) {
-                used += columns;
-                text += bytes;
-        }
-        for (int dots = 0; dots < 3 && *text; dots++)
-                *text++ = '.';
-        *text = 0;
-}
-
-static void shorten_column(struct table *table, size_t column, size_t width)
-{
-        for (size_t i = column; i < table->cells; i += table->columns)
-                shorten(table->cell[i], width);
-}
-
-/* The last column keeps a third of the room if the first one wants all of it. */
-void table_fit(struct table *table, size_t width)
-{
-        enum { LEAST = 8 };
-        size_t last = table->columns - 1;
-        size_t first_width = column_width(table, 0), last_width = column_width(table, last), rest = width;
-
-        for (size_t column = 1; column < table->columns; column++) {
-                size_t taken = 2 + (column < last ? column_width(table, column) : 0);
-
-                rest = rest > taken ? rest - taken : 0;
-        }
-        if (rest < 2 * LEAST)
-                rest = 2 * LEAST;
-        if (first_width + last_width <= rest)
-                return;
-        if (last_width > rest / 3 && last_width + first_width > rest)
-                last_width = first_width < rest - rest / 3 ? rest - first_width : rest / 3;
-        shorten_column(table, 0, rest - last_width);
-        shorten_column(table, last, last_width);
 }
 
 static bool is_empty(const struct table *table, size_t i)

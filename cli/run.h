@@ -52,6 +52,7 @@ struct claim_request {
         const char *purpose;   /* "waiting for", as people are told; NULL: they are not told that it waits */
         bool silent;           /* nor that it was refused */
         bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
+        bool ready_to_wait;    /* for a service manager: who waits is ready */
 };
 /* Whoever waits for a claim hears no signal while the store is asked who has it. */
 enum { CLAIM_LOOK_MS = 1000 };
@@ -110,6 +111,18 @@ int waiting_due_ms(const struct waiting *);
 void waiting_show(struct waiting *);
 /* Takes the line off the terminal. */
 void waiting_end(struct waiting *);
+
+/* ---- notify.c: what a service manager is told ---------------------------------------------------------------------- */
+
+/* Takes NOTIFY_SOCKET out of the environment, so that COMMAND does not speak for us; pass: COMMAND has it, and says itself
+ * whether it is ready. Who does not call this has no manager. */
+void notify_begin(bool pass);
+bool notify_wanted(void);
+/* What we do, for people. */
+void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, and the first time that we are ready. */
+void notify_ready(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void notify_stopping(void);
 
 /* ---- terminal.c: who is in the foreground ----------------------------------------------------------------------- */
 
@@ -199,6 +212,7 @@ struct hold {
         int64_t kill_after_ms; /* -1: a fifth of the lease */
         struct child child;
         struct watchdog dog;
+        bool released; /* in time, and confirmed */
 };
 #define HOLD .keep = {.lost_signal = SIGTERM}, .kill_after_ms = -1
 /* clang-format off */
@@ -218,7 +232,7 @@ char **hold_shell(const char *string);
 /* Runs COMMAND while the lock is held. Its exit status, EXIT_LOST, or why it was not started. */
 int hold_command(struct hold *, struct signals *, pawl_client *, pawl_lock *);
 /* Gives the lock back; the status that is left to say. */
-int hold_release(const struct hold *, pawl_lock *, int status);
+int hold_release(struct hold *, pawl_lock *, int status);
 /* After the lock was given back. An interrupt at the terminal that ended COMMAND ends the whole job. */
 void hold_end(struct hold *, int status);
 

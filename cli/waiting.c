@@ -18,14 +18,6 @@
 #define REDRAW_EVERY (1 * SECOND)
 #define ASK_EVERY (5 * SECOND)
 
-static int64_t unix_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
 /* ---- what the store says --------------------------------------------------------------------------------------- */
 
 struct looker {
@@ -212,13 +204,28 @@ static void write_line(struct waiting *waiting, const struct holders *before)
                  text);
 }
 
+/* A manager that starts candidates one after the other must not wait for the last of them to lead. One whose store does not
+ * answer is not ready. */
+static void notify(const struct waiting *waiting)
+{
+        char text[1024];
+
+        if (!notify_wanted())
+                return;
+        compose(waiting, text, sizeof(text));
+        if (waiting->request->ready_to_wait && !waiting->holders.silent)
+                notify_ready("%s", text);
+        else
+                notify_status("%s", text);
+}
+
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 void waiting_begin(struct waiting *waiting, pawl_client *client, const char *name, const struct claim_request *request,
                    const bool *over)
 {
         *waiting = (struct waiting){.client = client, .name = name, .request = request, .over = over};
-        waiting->next = settings.quiet || !request->purpose ? INT64_MAX : now_ns() + FIRST_AFTER;
+        waiting->next = (settings.quiet && !notify_wanted()) || !request->purpose ? INT64_MAX : now_ns() + FIRST_AFTER;
 }
 
 int waiting_due_ms(const struct waiting *waiting)
@@ -247,11 +254,12 @@ void waiting_show(struct waiting *waiting)
 
         if (waiting->next > now_ns())
                 return;
-        in_place = is_in_place();
-        if (in_place || !waiting->spoken || settings.verbose)
+        in_place = !settings.quiet && is_in_place();
+        if (in_place || !waiting->spoken || settings.verbose || notify_wanted())
                 ask(waiting);
         if (*waiting->over)
                 return;
+        notify(waiting);
         if (in_place) {
                 draw(waiting);
         } else {

@@ -11,14 +11,6 @@
 /* The least that an engine remembers of a name. */
 enum { HISTORY_LEAST = 4 };
 
-int64_t unix_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
 /* ---- sights ------------------------------------------------------------------------------------------------------ */
 
 static void free_entry(struct pawl_entry *entry)

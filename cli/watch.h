@@ -59,6 +59,4 @@ void watched_settle(struct watched *, const struct sight *, int64_t before_ms);
 /* The list of names has the holders that were seen last. */
 bool watched_same_holders(const struct watched *, const struct sight *);
 
-int64_t unix_ms(void);
-
 #endif

@@ -56,10 +56,13 @@ is "ls is in the order of the names" "$("$pawl" ls sorted | tail -n +2 | sed 's/
 
 "$pawl" acquire 'wide/🔒🔒' >"$scratch/wide"
 "$pawl" acquire 'wide/錠' >"$scratch/wide"
-is "what takes two columns is counted as two" "$("$pawl" ls wide | sed 1d | PYTHONUTF8=1 python3 -c '
+"$pawl" acquire 'wide/กี่é' >"$scratch/wide"
+is "what takes two columns is counted as two, a mark above a letter as none" "$("$pawl" ls wide | sed 1d | PYTHONUTF8=1 python3 -c '
 import sys, unicodedata
+def columns(c):
+    return 0 if unicodedata.category(c) == "Mn" else 2 if unicodedata.east_asian_width(c) == "W" else 1
 heads = (line.split("exclusive")[0] for line in sys.stdin)
-print({sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in head) for head in heads})')" "{11}"
+print({sum(map(columns, head)) for head in heads})')" "{11}"
 
 # ---- names and notes that would talk to the terminal
 esc=$(printf '\033')
