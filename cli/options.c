@@ -13,7 +13,8 @@ static bool help_asked;
 static bool only_the_table; /* options_of is at work */
 
 static const struct option engine_option = {
-        'e', "engine", "URL", "the store; else $PAWL_URL, else the embedded engine", option_text, &settings.url};
+        'e',         "engine",     "URL", "the store, or @FILE with its URL; else $PAWL_URL, else the embedded engine",
+        option_text, &settings.url};
 static const struct option unused_engine_option = {
         'e', "engine", "URL", "accepted, as in every command, and not used", option_text, &settings.url};
 static const struct option json_option = {0, "json", NULL, "print JSON", option_flag, &settings.json};

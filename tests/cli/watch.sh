@@ -165,6 +165,18 @@ is "without a word" "$(grep pawl: "$scratch/left.errors")" ""
 status 125 "a full disk is not silent" sh -c 'exec "$0" watch --for 10s x >/dev/full' "$pawl"
 like "but said" "$errors" "pawl: cannot write to standard output: *"
 
+# ---- the examples of the manual
+mkdir "$scratch/bin" && ln -s "$pawl" "$scratch/bin/pawl" && printf '#!/bin/sh\necho ran >next.ran\n' >"$scratch/next" && chmod +x "$scratch/next"
+sed -n '/^\.Sh EXAMPLES/,/^\.Ed/s/^pawl /pawl /p' "$SOURCE_DIR/man/pawl-watch.1" >"$scratch/examples"
+is "there are three" "$(wc -l <"$scratch/examples")" 3
+while read -r example; do
+        (cd "$scratch" && PATH=$scratch/bin:$PATH exec timeout -s INT 3 sh -c "$example") >"$scratch/example" 2>"$scratch/example.errors"
+        ended=$?
+        like "$example: goes on until it is interrupted (124), or ends well" $ended "$([ $ended -eq 0 ] && echo 0 || echo 124)"
+        is "... without a complaint" "$(cat "$scratch/example.errors")" ""
+done <"$scratch/examples"
+ok "the second one runs what follows" test -s "$scratch/next.ran"
+
 # ---- wrong
 for words in "" "a b" "--prefix p x" "--until never x" "--count 0 x" "--interval 0 x" "--for 0 x" "-e nonsense://x x" "-e redis://127.0.0.1:1 x"; do
         # shellcheck disable=SC2086
