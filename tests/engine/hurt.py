@@ -430,7 +430,7 @@ def a_waiter_whose_session_was_ended_while_its_predecessor_left_is_not_told_that
 def a_waiter_that_stood_still_past_its_session_is_not_told_that_it_holds(store):
     holder, waiter, third = peers(store, 3)
     equal(holder.acquire("a", ttl=LONG).code, OK)
-    waiter.request("a", ttl=1000)
+    waiter.request("a", ttl=3000)
     eventually(lambda: len(store.line("a")) == 2)
     waiter.stop()
     eventually(lambda: len(store.line("a")) == 1, "its session does not end")
@@ -452,7 +452,7 @@ def a_waiter_that_stood_still_past_its_session_is_not_told_that_it_holds(store):
 def a_waiter_that_stood_still_while_it_became_the_holder_and_lost_it_is_told_the_truth(store):
     holder, waiter, third = peers(store, 3)
     equal(holder.acquire("a", ttl=LONG).code, OK)
-    waiter.request("a", ttl=1000)
+    waiter.request("a", ttl=3000)
     eventually(lambda: len(store.line("a")) == 2)
     waiter.stop()
     equal(holder.release(), OK)  # now the one that stands still is first

@@ -67,10 +67,10 @@ def a_prefix_that_is_not_for_us_is_said_and_nothing_is_left():
 def a_role_for_the_prefix_is_all_it_takes():
     store, order = locked()
     holder, other = [Peer(store.url(prefix="lock/", user=WORKER)) for _ in range(2)]
-    held = holder.acquire("a", ttl=2000)
+    held = holder.acquire("a", ttl=5000)
     equal(held.code, OK, held.text)
     equal(other.acquire("a").code, BUSY)
-    time.sleep(3)
+    time.sleep(7)
     equal(holder.check(), OK, "it is renewed")
     done = pawl("ls", "-e", store.url(prefix="lock/", user=WORKER))
     equal(done.code, 0, done.errors)
@@ -138,7 +138,7 @@ def a_full_database_takes_no_new_lock_but_renews_and_takes_back_the_old_ones():
     store.fresh()
     store.members[0].restart("--quota-backend-bytes", str(4 << 20))
     holder = Peer(store.url())
-    equal(holder.acquire("a", ttl=2000).code, OK)
+    equal(holder.acquire("a", ttl=6000).code, OK)
     full = False
     for number in range(100):
         try:
@@ -151,7 +151,7 @@ def a_full_database_takes_no_new_lock_but_renews_and_takes_back_the_old_ones():
     text = refusal(store.url(), FULL, "space|full|quota", name="b")
     matches(text, "etcd|database")
     equal(store.line("b"), [])
-    time.sleep(3)
+    time.sleep(7)
     equal(holder.check(), OK, "a full server must not cost a lock that is held")
     equal(holder.release(), OK, "nor keep one that is given back")
     equal(store.line("a"), [])
@@ -334,8 +334,8 @@ def a_server_that_speaks_tls_is_not_spoken_to_in_the_clear_and_the_other_way_rou
     at_end(secure.down)
     refusal(store.url(secure.members[0], **SOON), UNREACHABLE, secure.members[0].where)
     peer = Peer(secure.base)
-    equal(peer.acquire("a", ttl=2000).code, OK)
-    time.sleep(3)
+    equal(peer.acquire("a", ttl=5000).code, OK)
+    time.sleep(7)
     equal(peer.check(), OK)
     equal(peer.release(), OK)
     refusal(re.sub("&cert=.*", "&timeout=1s", secure.base), (UNREACHABLE, DENIED), "TLS|SSL|certificate|handshake|reset|closed")

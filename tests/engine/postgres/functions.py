@@ -788,13 +788,13 @@ def only_who_holds_a_lock_alone_keeps_something_beside_it():
 @test
 def whose_lease_ends_while_it_waits_for_the_row_is_too_late():
     one, two = Session(), Session()
-    held = one.hold("v3", ttl=700)
+    held = one.hold("v3", ttl=3000)
     two("BEGIN")
     two("SELECT FROM lock WHERE name = 'v3' FOR UPDATE")
     results = []
     late = threading.Thread(target=lambda: results.append(one.store("v3", held, b"late")))
     late.start()
-    time.sleep(1)
+    time.sleep(3.5)
     require(not results, "it did not wait")
     two("COMMIT")
     late.join()

@@ -63,11 +63,11 @@ def locks_through_one_that_hands_on_sessions_are_held_and_handed_on():
     pool = Pooled.of("pgbouncer-session")
     for mode in MODES:
         holder, waiter = [Peer(pool.url(pooler="session", **mode)) for _ in range(2)]
-        held = holder.acquire("a", ttl=2000)
+        held = holder.acquire("a", ttl=5000)
         equal(held.code, OK, held.text)
         equal(waiter.acquire("a").code, BUSY)
-        waiter.request("a", ttl=2000)
-        time.sleep(3)
+        waiter.request("a", ttl=5000)
+        time.sleep(7)
         equal(holder.check(), OK, "it is renewed")
         require(not waiter.heard(), "two hold it")
         equal(holder.release(), OK)

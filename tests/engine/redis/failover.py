@@ -254,12 +254,12 @@ def holders_of_every_kind_survive_a_refusal_that_passes():
 def a_shared_lock_whose_keys_are_damaged_is_lost_alone():
     server = Server()
     peer = Peer(server.url())
-    equal(peer.acquire("a", ttl=2000, mode=SHARED).code, OK)
-    equal(peer.acquire("b", ttl=2000, mode=SHARED).code, OK)
+    equal(peer.acquire("a", ttl=5000, mode=SHARED).code, OK)
+    equal(peer.acquire("b", ttl=5000, mode=SHARED).code, OK)
     server("DEL", "pawl:share:lock:a")
     server("SET", "pawl:share:lock:a", "not a set")
     eventually(lambda: peer.number("lost") == 1)
-    time.sleep(2.5)
+    time.sleep(6)
     eventually(lambda: peer.number("lost") == 1, "the callback did not run")
     equal(peer.check(), OK, "the one beside it")
 

@@ -200,7 +200,7 @@ def a_waiter_that_was_given_the_lock_while_it_was_stopped_does_not_believe_it_af
     server = Server()
     holder = Peer(server.url())
     equal(holder.acquire("a", ttl=60000).code, OK)
-    waiters = queue_up(server, 1, ttl=1000)
+    waiters = queue_up(server, 1, ttl=3000)
     waiters[0].stop()
     equal(holder.release(), OK)  # it is handed to the one that is stopped
     other = Peer(server.url())

@@ -20,7 +20,7 @@ PATIENCE = 40
 NO_RENEW = 1  # enum pawl_lock_flag
 
 
-def soon(condition, patience=PATIENCE):
+def soon(condition, patience=2 * PATIENCE):
     until = time.monotonic() + patience
     while time.monotonic() < until:
         if condition():
@@ -75,6 +75,7 @@ class Crowd:
         self.lock = threading.Lock()
         self.holders, self.overlaps, self.tokens, self.threads, self.ended = 0, 0, [], [], False
         self.grants = {}
+        self.problems = []
 
     def begin(self, where, name):
         thread = threading.Thread(target=self.work, args=(where, name))
@@ -82,20 +83,26 @@ class Crowd:
         self.threads.append(thread)
 
     def work(self, where, name):
-        peer = Peer(where)
-        while not self.ended:
-            if peer.ask("acquire a 500 1500") != OK:
-                time.sleep(0.05)
-                continue
-            with self.lock:
-                self.holders += 1
-                self.overlaps += self.holders > 1
-                self.tokens.append(peer.token)
-                self.grants[name] = self.grants.get(name, 0) + 1
-            time.sleep(0.002)
-            with self.lock:
-                self.holders -= 1
-            peer.ask("release")
+        try:
+            peer = Peer(where)
+            while not self.ended:
+                self.turn(peer, name)
+        except Exception as problem:
+            self.problems.append("%s: %r" % (name, problem))
+
+    def turn(self, peer, name):
+        if peer.ask("acquire a 500 5000") != OK:
+            time.sleep(0.05)
+            return
+        with self.lock:
+            self.holders += 1
+            self.overlaps += self.holders > 1
+            self.tokens.append(peer.token)
+            self.grants[name] = self.grants.get(name, 0) + 1
+        time.sleep(0.002)
+        with self.lock:
+            self.holders -= 1
+        peer.ask("release")
 
     def end(self):
         self.ended = True
@@ -103,11 +110,11 @@ class Crowd:
             thread.join()
 
     def is_sound(self):
-        return self.overlaps == 0 and self.tokens == sorted(set(self.tokens))
+        return self.overlaps == 0 and self.tokens == sorted(set(self.tokens)) and not self.problems
 
     def __str__(self):
         back = sum(later <= earlier for earlier, later in zip(self.tokens, self.tokens[1:]))
-        return "%s: %d overlaps, %d tokens that went back" % (self.grants, self.overlaps, back)
+        return "%s: %d overlaps, %d tokens that went back %s" % (self.grants, self.overlaps, back, self.problems or "")
 
 
 # ---- lists that differ -----------------------------------------------------------------------------------------------
@@ -325,7 +332,7 @@ def a_server_that_init_has_taken_into_another_set():
         "?%s %s %s n %d 0123456789abcdef" % (run, floor, longest, time.time() * 1000000))
     so_far = len(crowd.tokens)
     check("they go on with the two that are left", soon(lambda: len(crowd.tokens) > so_far + 20), str(crowd))
-    time.sleep(4)  # more than it takes to get back a server that forgot its data: 2.53 s
+    time.sleep(4)  # one that forgot its data takes its seat again at once
     equal("and do not take the first one back from that set", one("GET", "pawl:roster:lock:"), roster)
     crowd.end()
     check("never were there two holders, tokens only grew", crowd.is_sound(), str(crowd))

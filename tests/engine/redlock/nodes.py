@@ -83,10 +83,10 @@ class Peer(rig.Peer):
 def two_of_five_are_killed():
     with Nodes(5) as nodes:
         holder, other = Peer(nodes.url()), Peer(nodes.url())
-        equal("a lock is taken on five nodes", holder.ask("acquire a 0 1500"), OK)
+        equal("a lock is taken on five nodes", holder.ask("acquire a 0 5000"), OK)
         nodes[0].kill()
         nodes[3].kill()
-        time.sleep(4)
+        time.sleep(7)
         check("with two nodes killed it is renewed", holder.ask("check") == OK and holder.ask("lost") == 0)
         code = other.ask("acquire a -1 0")
         equal("another is still kept out", code, BUSY)
@@ -288,7 +288,7 @@ def names_of_our_own_keys():
 def a_node_restarts_empty():
     with Nodes(3) as nodes:
         holder, other = Peer(nodes.url()), Peer(nodes.url())
-        holder.ask("acquire held 0 3000")
+        holder.ask("acquire held 0 8000")
         tokens = []
         for _ in range(20):
             other.ask("acquire a 0 1000")

@@ -364,7 +364,7 @@ def a_put_without_an_answer_is_in_doubt_and_is_not_repeated():
             return admits(request)
 
         server = Scripted(answer)
-        said = Peer(server.base, wait=2000 if closes else 500).ask(*PUT)
+        said = Peer(server.base, wait=3000).ask(*PUT)
         equal(said.code, IN_DOUBT, said.text)
         matches(said.text, "may be done or not")
         equal(server.methods(), ["HEAD", "PUT"])
