@@ -129,10 +129,11 @@ struct pawl_open_options {
 PAWL_EXPORT PAWL_MUST_USE int pawl_open(const char *url, const struct pawl_open_options *options, pawl_client **client);
 
 /* Releases what is still held, each lock on its own, and frees the client and all its handles. Consumed whatever is
- * returned; NULL is fine. No callback runs after it returned. PAWL_MISUSE, and nothing happens, inside a callback. Other
- * threads that are blocked in pawl_acquire, pawl_wait or a question to the store get PAWL_CANCELLED, or PAWL_IN_DOUBT if
- * something may have been done; let those inside a recipe (include/pawl) come back first: it makes several calls, and
- * would use the client again. */
+ * returned; NULL is fine. It waits up to 2 s for answers of the store, so that nothing stays behind there until its lease
+ * ends. No callback runs after it returned. PAWL_MISUSE, and nothing happens, inside a callback. Other threads that are
+ * blocked in pawl_acquire, pawl_wait or a question to the store get PAWL_CANCELLED, or PAWL_IN_DOUBT if something may have
+ * been done; let those inside a recipe (include/pawl) come back first: it makes several calls, and would use the client
+ * again. */
 PAWL_EXPORT int pawl_close(pawl_client *client);
 
 /* PAWL_DRIVE_CALLER: readable when pawl_dispatch() has something to do, timers included. -1 with a private thread. */
