@@ -7,6 +7,7 @@
 #   make bench      figures against their floor and their peers; ROWS=1,2,17 selects rows of the table
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  what the last make install put there, same DESTDIR
+#   make dist       dist/pawl-VERSION.tar.gz: the files in git, the same bytes wherever it is made
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
 #   make models     searches the models of the protocols, all of them; some minutes
@@ -66,7 +67,10 @@ install: build
 uninstall:
 	@DESTDIR=$(DESTDIR) .ci/uninstall $(BUILD)
 
+dist:
+	@packaging/source.sh dist
+
 clean:
 	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
 
-.PHONY: all build run test check check-style bench fuzz models install uninstall clean
+.PHONY: all build run test check check-style bench fuzz models install uninstall dist clean
