@@ -8,6 +8,7 @@
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  what the last make install put there, same DESTDIR
 #   make dist       dist/pawl-VERSION.tar.gz: the files in git, the same bytes wherever it is made
+#   make deb        dist/*.deb and the source package
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
 #   make models     searches the models of the protocols, all of them; some minutes
@@ -70,7 +71,11 @@ uninstall:
 dist:
 	@packaging/source.sh dist
 
-clean:
-	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
+deb:
+	@.ci/packages build deb
+	@packaging/deb.sh dist
 
-.PHONY: all build run test check check-style bench fuzz models install uninstall dist clean
+clean:
+	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz build-deb
+
+.PHONY: all build run test check check-style bench fuzz models install uninstall dist deb clean

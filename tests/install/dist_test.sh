@@ -14,6 +14,8 @@ is "it is named for the version" "$output" "$archive"
 is "all of it is in one directory" "$(tar -tzf "$archive" | grep -v "^$name/")" ""
 is "nothing that was built is in it" "$(tar -tzf "$archive" | grep -E "^$name/(build|dist|\.git/)|__pycache__|\.o$")" ""
 is "nor modes of whoever made it" "$(tar -tvzf "$archive" | grep -vE '^-rw(-r--r--|xr-xr-x) 0/0 ')" ""
+is "Debian's package has its version" \
+        "$(sed -n "1s/^pawl (\(.*\)-[^-]*) .*/\1/p" "$SOURCE_DIR/packaging/debian/changelog")" "$version"
 mkdir -p "$scratch/one" "$scratch/another/deeper"
 ok "it is unpacked" tar -xzf "$archive" -C "$scratch/one"
 ok "anywhere" tar -xzf "$archive" -C "$scratch/another/deeper"
