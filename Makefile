@@ -8,7 +8,7 @@
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  what the last make install put there, same DESTDIR
 #   make dist       dist/pawl-VERSION.tar.gz: the files in git, the same bytes wherever it is made
-#   make deb        dist/*.deb and the source package
+#   make deb        dist/*.deb and the source package; make rpm: dist/*.rpm
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
 #   make models     searches the models of the protocols, all of them; some minutes
@@ -75,7 +75,11 @@ deb:
 	@.ci/packages build deb
 	@packaging/deb.sh dist
 
-clean:
-	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz build-deb
+rpm:
+	@.ci/packages build rpm
+	@packaging/rpm.sh dist
 
-.PHONY: all build run test check check-style bench fuzz models install uninstall dist deb clean
+clean:
+	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz build-deb build-rpm
+
+.PHONY: all build run test check check-style bench fuzz models install uninstall dist deb rpm clean

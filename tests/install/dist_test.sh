@@ -16,6 +16,7 @@ is "nothing that was built is in it" "$(tar -tzf "$archive" | grep -E "^$name/(b
 is "nor modes of whoever made it" "$(tar -tvzf "$archive" | grep -vE '^-rw(-r--r--|xr-xr-x) 0/0 ')" ""
 is "Debian's package has its version" \
         "$(sed -n "1s/^pawl (\(.*\)-[^-]*) .*/\1/p" "$SOURCE_DIR/packaging/debian/changelog")" "$version"
+is "and RPM's" "$(sed -n 's/^Version: *//p' "$SOURCE_DIR/packaging/rpm/pawl.spec")" "$version"
 mkdir -p "$scratch/one" "$scratch/another/deeper"
 ok "it is unpacked" tar -xzf "$archive" -C "$scratch/one"
 ok "anywhere" tar -xzf "$archive" -C "$scratch/another/deeper"
