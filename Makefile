@@ -7,6 +7,9 @@
 #   make bench      figures against their floor and their peers; ROWS=1,2,17 selects rows of the table
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  what the last make install put there, same DESTDIR
+#   make dist       dist/pawl-VERSION.tar.gz: the files in git, the same bytes wherever it is made
+#   make deb        dist/*.deb and the source package; make rpm: dist/*.rpm
+#   make static     dist/pawl-VERSION-linux-MACHINE: the command in one file that needs no library
 #   make check-style  layout, layers, symbols, headers
 #   make fuzz       fuzzes for SECONDS=60 each
 #   make models     searches the models of the protocols, all of them; some minutes
@@ -66,7 +69,22 @@ install: build
 uninstall:
 	@DESTDIR=$(DESTDIR) .ci/uninstall $(BUILD)
 
-clean:
-	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz
+dist:
+	@packaging/source.sh dist
 
-.PHONY: all build run test check check-style bench fuzz models install uninstall clean
+deb:
+	@.ci/packages build deb
+	@packaging/deb.sh dist
+
+rpm:
+	@.ci/packages build rpm
+	@packaging/rpm.sh dist
+
+static:
+	@.ci/packages build static
+	@packaging/static.sh dist
+
+clean:
+	rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz build-deb build-rpm build-static
+
+.PHONY: all build run test check check-style bench fuzz models install uninstall dist deb rpm static clean

@@ -10,24 +10,10 @@ if ! command -v musl-gcc >"$scratch/which"; then
         exit 0
 fi
 
-# The headers of the kernel stand among those of glibc.
-kernel=$scratch/kernel
-mkdir "$kernel"
-for part in linux asm-generic; do
-        ln -s /usr/include/$part "$kernel/$part"
-done
-for asm in /usr/include/asm "/usr/include/$(gcc -print-multiarch)/asm"; do
-        [ ! -d "$asm" ] || ln -sfn "$asm" "$kernel/asm"
-done
-cat >"$scratch/musl.ini" <<END
-[binaries]
-c = 'musl-gcc'
-cmake = '/bin/false'
-END
 export PKG_CONFIG_LIBDIR="$scratch/none"
 build=$scratch/build
-ok "it is configured" meson setup --native-file "$scratch/musl.ini" -Dtests=false -Dbench=false -Dexamples=false \
-        -Doptimization=0 -Dwerror=true "-Dc_args=-idirafter $kernel" "$build" "$SOURCE_DIR"
+ok "musl is described" "$SOURCE_DIR/packaging/musl.sh" "$scratch"
+ok "it is configured" meson setup --native-file "$scratch/musl.ini" -Doptimization=0 -Dwerror=true "$build" "$SOURCE_DIR"
 ok "it builds without a warning" ninja -C "$build" pawl libpawl.so.0.1.0
 like "against musl" "$(readelf -l "$build/pawl" | grep interpreter)" "*ld-musl*"
 

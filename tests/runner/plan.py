@@ -89,7 +89,7 @@ CHECK = Variant("build", "gcc", WHOLE, left_out=(
     (r"^(?!contract )\w+ (redlock|zookeeper|postgres|postgres advisory) thread$",
      "recipes are the same code on every store; local, redis and etcd run here"),
     (r"^alloc (zookeeper|etcd|postgres)$", "failing allocations on local and redis run here"),
-    (r"^models$|^bench|^servers$|^with$|^install$|^musl$", "not about the library and the command"),
+    (r"^models$|^bench|^servers$|^with$|^(install|musl|dist|deb|rpm|static)$", "not about the library and the command"),
 ), whole=True)
 
 ENVIRONMENT = {
@@ -103,7 +103,7 @@ ENVIRONMENT = {
 # the end; that fails nothing, because a busy host can double CPU time.
 BUDGET = {
     "alloc": 75, "bench": 20, "chaos": 50, "cli": 60, "contract": 350, "engine": 220, "examples": 5, "fuzz": 30, "guard": 170,
-    "install": 20, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
+    "install": 140, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
 }
 
 # A failed program of these suites is retried once, alone. Not those that look for two holders or a token that went back.
