@@ -66,6 +66,7 @@ bool option_text(const struct option *, const char *text);       /* const char *
 bool option_duration(const struct option *, const char *text);   /* int64_t, ms */
 bool option_some_time(const struct option *, const char *text);  /* the same, and not 0 */
 bool option_number(const struct option *, const char *text);     /* uint32_t > 0 */
+bool option_token(const struct option *, const char *text);      /* uint64_t > 0 */
 bool option_log_format(const struct option *, const char *text); /* enum log_format */
 
 /* How messages on stderr are written. */
@@ -154,6 +155,8 @@ struct holders {
 };
 /* Asks the store; blocks as pawl_look does. False: it did not answer, or cannot say. */
 bool holders_look(pawl_client *, const char *name, struct holders *);
+/* One more of them. */
+void holders_add(struct holders *, const struct pawl_entry *);
 /* "held by web1:4711:pawl (./backup.sh) for 3m12s (lease ends within 8.0s)" */
 void holders_text(const struct holders *, char *text, size_t size);
 

@@ -13,6 +13,24 @@ static const char *clock_text(int64_t ms, char *buffer, size_t size)
         return buffer;
 }
 
+/* "broken by host:pid:program (the reason) at TIME" behind the note. */
+static void add_note(struct table *table, const struct pawl_entry *entry)
+{
+        char text[PAWL_NOTE_MAX + PAWL_OWNER_MAX + PAWL_BREAK_REASON_MAX + 80], until[32],
+                why[PAWL_BREAK_REASON_MAX + 4] = "";
+
+        if (!entry->broken_by || !*entry->broken_by) {
+                table_text(table, entry->note ? entry->note : "");
+                return;
+        }
+        if (entry->reason && *entry->reason)
+                snprintf(why, sizeof(why), " (%s)", entry->reason);
+        snprintf(text, sizeof(text), "%s%sbroken by %s%s at %s", entry->note ? entry->note : "",
+                 entry->note && *entry->note ? "; " : "", entry->broken_by, why,
+                 clock_text(entry->until_ms, until, sizeof(until)));
+        table_text(table, text);
+}
+
 static void add_row(struct table *table, const struct pawl_entry *entry)
 {
         char mode[40], since[32], until[32], left[24];
@@ -32,7 +50,7 @@ static void add_row(struct table *table, const struct pawl_entry *entry)
         else
                 table_cell(table, "%s left", duration_text(entry->remaining_ms, left));
         table_text(table, entry->owner && *entry->owner ? entry->owner : "-");
-        table_text(table, entry->note ? entry->note : "");
+        add_note(table, entry);
 }
 
 static int on_entry(const struct pawl_entry *entry, void *arg)

@@ -127,6 +127,36 @@ static int check_lease(const struct hold *hold, pawl_lock *lock)
         return EXIT_DONE;
 }
 
+/* The end of ours in the history, if it was broken. */
+struct breaker {
+        uint64_t token;
+        char text[PAWL_OWNER_MAX + PAWL_BREAK_REASON_MAX + 8];
+};
+
+static int find_breaker(const struct pawl_entry *entry, void *arg)
+{
+        struct breaker *breaker = arg;
+        bool why = entry->reason && *entry->reason;
+
+        if (entry->role != PAWL_ROLE_PAST || entry->token != breaker->token)
+                return 0;
+        if (entry->broken_by && *entry->broken_by)
+                snprintf(breaker->text, sizeof(breaker->text), "%s%s%s%s", entry->broken_by, why ? " (" : "",
+                         why ? entry->reason : "", why ? ")" : "");
+        return 1;
+}
+
+/* Only when COMMAND has ended: the store may take its time to answer. */
+static void name_breaker(const struct hold *hold, pawl_client *client, pawl_lock *lock)
+{
+        struct breaker breaker = {.token = pawl_token(lock)};
+
+        if (pawl_reason(lock) == PAWL_REASON_BROKEN && pawl_capabilities(client) & PAWL_CAN_HISTORY && !settings.quiet)
+                (void)pawl_show(client, hold->name, find_breaker, &breaker);
+        if (*breaker.text)
+                warn("the lock '%s' was broken by %s", hold->name, breaker.text);
+}
+
 int hold_command(struct hold *hold, struct signals *signals, pawl_client *client, pawl_lock *lock)
 {
         int status = check_lease(hold, lock), error;
@@ -148,8 +178,10 @@ int hold_command(struct hold *hold, struct signals *signals, pawl_client *client
         }
         notify_ready("'%s' is held, token %llu; %s runs", hold->name, (unsigned long long)pawl_token(lock),
                      hold->argv[0]);
-        if (keep(signals, client, lock, &hold->child, &hold->dog, &hold->keep))
+        if (keep(signals, client, lock, &hold->child, &hold->dog, &hold->keep)) {
+                name_breaker(hold, client, lock);
                 return EXIT_LOST;
+        }
         return child_exit_status(&hold->child);
 }
 

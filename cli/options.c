@@ -111,6 +111,22 @@ bool option_number(const struct option *option, const char *text)
         return true;
 }
 
+bool option_token(const struct option *option, const char *text)
+{
+        unsigned long long number;
+        char *end;
+
+        errno = 0;
+        number = strtoull(text, &end, 10);
+        if (text[0] < '0' || text[0] > '9' || *end || errno || number == 0 || number > INT64_MAX) {
+                say("%s wants a token as `pawl show` prints it, a number from 1 to 2^63 - 1, not '%s'",
+                    option_name(option), text);
+                return false;
+        }
+        *(uint64_t *)option->target = number;
+        return true;
+}
+
 bool option_log_format(const struct option *option, const char *text)
 {
         bool json = !strcmp(text, "json");

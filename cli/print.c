@@ -380,6 +380,10 @@ void json_entry(FILE *out, const struct pawl_entry *entry)
         if (entry->role == PAWL_ROLE_PAST) {
                 json_time(out, "until", entry->until_ms);
                 json_text(out, "how", pawl_how_text((int)entry->how));
+                if (entry->broken_by && *entry->broken_by)
+                        json_text(out, "broken_by", entry->broken_by);
+                if (entry->reason && *entry->reason)
+                        json_text(out, "reason", entry->reason);
         }
         json_number(out, "waiters", entry->waiters);
         json_flag(out, "detached", entry->flags & PAWL_DETACH);

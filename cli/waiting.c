@@ -34,7 +34,7 @@ static void add_waiter(struct looker *looker, const struct pawl_entry *entry)
         looker->holders->waiters++;
 }
 
-static void add_holder(struct holders *holders, const struct pawl_entry *entry)
+void holders_add(struct holders *holders, const struct pawl_entry *entry)
 {
         if (holders->count++ > 0)
                 return;
@@ -55,7 +55,7 @@ static int on_entry(const struct pawl_entry *entry, void *arg)
         if (entry->role == PAWL_ROLE_WAITER)
                 add_waiter(looker, entry);
         else if (entry->role == PAWL_ROLE_HOLDER)
-                add_holder(looker->holders, entry);
+                holders_add(looker->holders, entry);
         else if (entry->role == PAWL_ROLE_FREE && entry->remaining_ms > 0)
                 looker->holders->delay_ends = now_ns() + entry->remaining_ms * MS;
         return 0;

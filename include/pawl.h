@@ -153,7 +153,7 @@ enum pawl_capability {
         PAWL_CAN_DELAY = 1u << 3,      /* delay_ms */
         PAWL_CAN_DETACH = 1u << 4,     /* PAWL_DETACH, pawl_lease, pawl_adopt */
         PAWL_CAN_INSPECT = 1u << 5,    /* pawl_list, pawl_show, pawl_look */
-        PAWL_CAN_BREAK = 1u << 6,      /* pawl_break */
+        PAWL_CAN_BREAK = 1u << 6,      /* pawl_break, pawl_break_if */
         PAWL_CAN_ASK = 1u << 7,        /* pawl_ask */
         PAWL_CAN_HISTORY = 1u << 8,    /* past owners in pawl_show */
         PAWL_SEES_DEATH = 1u << 9,     /* a holder's death frees the lock before its ttl ends */
@@ -379,6 +379,9 @@ struct pawl_entry {
         uint32_t waiters; /* on this name */
         uint32_t flags;   /* PAWL_DETACH if so */
         uint64_t age;     /* of holders and waiters: pawl_lock_options.age */
+        const char *
+                broken_by; /* past owners with PAWL_HOW_BROKEN: the owner string of the client that broke it; else "" */
+        const char *reason; /* and the reason it gave; "" if none, or not known any more */
 };
 /* The entry is borrowed for the call; a return other than 0 ends the listing. Runs on the calling thread. */
 typedef int pawl_entry_fn(const struct pawl_entry *entry, void *arg);
@@ -392,6 +395,29 @@ PAWL_EXPORT int pawl_look(pawl_client *client, const char *name, pawl_entry_fn *
 /* An administrator's force: every holder is cut off; the next token is greater all the same. PAWL_NOT_FOUND if free.
  * PAWL_IN_DOUBT: it was asked for and not confirmed; a second time it could cut off the next holder. */
 PAWL_EXPORT int pawl_break(pawl_client *client, const char *name);
+
+enum { PAWL_BREAK_REASON_MAX = 127 };
+
+struct pawl_break_options {
+        uint32_t size;      /* sizeof(struct pawl_break_options): PAWL_BREAK sets it */
+        uint32_t flags;     /* none yet: 0 */
+        uint64_t token;     /* cut off the holder with this token, and no other one; 0: every holder */
+        const char *reason; /* for others to read; at most 127 bytes are kept, control characters become blanks */
+        struct pawl_why *why;
+};
+#ifndef __cplusplus
+#define PAWL_BREAK(...) (&(const struct pawl_break_options){.size = sizeof(struct pawl_break_options), __VA_ARGS__})
+#else
+PAWL_DEFAULTS(break)
+#endif
+
+/* The same, but of one holder only, and with a reason: PAWL_BREAK(.token = t, .reason = "host db3 is gone"). Whether the
+ * holder with this token holds it is checked in the step that breaks it. PAWL_BUSY: it does not, but another one does, whom
+ * why names; PAWL_NOT_FOUND: nobody does. Nothing was changed then. Who broke it (pawl_owner), when and why is told by
+ * pawl_show where past owners are kept (PAWL_CAN_HISTORY); elsewhere it breaks all the same, and the reason is lost. After
+ * PAWL_IN_DOUBT a call with a token may be repeated: it cannot cut off the next holder.
+ * options may be NULL. */
+PAWL_EXPORT int pawl_break_if(pawl_client *client, const char *name, const struct pawl_break_options *options);
 /* Asks the holders to let go (their on_asked runs). PAWL_NOT_FOUND if free. */
 PAWL_EXPORT int pawl_ask(pawl_client *client, const char *name);
 

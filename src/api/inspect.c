@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "../base/name.h"
+#include "../base/options.h"
+#include "../base/utf8.h"
 #include "../core/lease.h"
 #include "client.h"
 
@@ -56,10 +58,10 @@ static const char *keep(char **room, const char *text)
         return kept;
 }
 
-/* A line with room for three texts, at the end of the answer. NULL: no memory, and the answer is that. */
-static struct line *add_line(struct question *question, const char *one, const char *two, const char *three)
+/* A line with room for its texts, at the end of the answer. NULL: no memory, and the answer is that. */
+static struct line *add_line(struct question *question, size_t size)
 {
-        struct line *line = malloc(sizeof(*line) + strlen(one) + strlen(two) + strlen(three) + 3);
+        struct line *line = malloc(sizeof(*line) + size);
 
         if (!line) {
                 question->code = PAWL_NO_MEMORY;
@@ -76,7 +78,9 @@ static void on_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
 {
         struct question *question = container_of(inquiry, struct question, inquiry);
         const char *name = or_empty(entry->name), *owner = or_empty(entry->owner), *note = or_empty(entry->note);
-        struct line *line = add_line(question, name, owner, note);
+        const char *by = or_empty(entry->broken_by), *reason = or_empty(entry->reason);
+        struct line *line =
+                add_line(question, strlen(name) + strlen(owner) + strlen(note) + strlen(by) + strlen(reason) + 5);
         char *room;
 
         if (!line)
@@ -86,13 +90,15 @@ static void on_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
         line->entry.name = keep(&room, name);
         line->entry.owner = keep(&room, owner);
         line->entry.note = keep(&room, note);
+        line->entry.broken_by = keep(&room, by);
+        line->entry.reason = keep(&room, reason);
 }
 
 static void on_finding(struct inquiry *inquiry, const struct pawl_finding *finding)
 {
         struct question *question = container_of(inquiry, struct question, inquiry);
         const char *where = or_empty(finding->where), *what = or_empty(finding->what), *mend = or_empty(finding->mend);
-        struct line *line = add_line(question, where, what, mend);
+        struct line *line = add_line(question, strlen(where) + strlen(what) + strlen(mend) + 3);
         char *room;
 
         if (!line)
@@ -119,9 +125,10 @@ static void on_value(struct inquiry *inquiry, const struct pawl_value *value)
         question->value.data = data;
 }
 
+/* What is no failure of the store: who asked finds the words. */
 static bool failed(int code)
 {
-        return code != PAWL_OK && code != PAWL_NOT_FOUND;
+        return code != PAWL_OK && code != PAWL_NOT_FOUND && code != PAWL_BUSY;
 }
 
 /* The sentence stays for pawl_explain. Locked. */
@@ -371,57 +378,72 @@ static void write_times(const struct pawl_client *client, const struct pawl_entr
         snprintf(text, size, "%s%s", held, left);
 }
 
+/* "held by web1:4711:backup.sh (nightly) and 2 more for 3m12s (lease ends within 8.2s)" */
+static void write_holder(const struct pawl_client *client, const struct pawl_entry *holder, uint32_t count, char *text,
+                         size_t size)
+{
+        char times[96], note[PAWL_NOTE_MAX + 4] = "", others[24] = "";
+
+        if (*holder->note)
+                snprintf(note, sizeof(note), " (%.*s)", PAWL_NOTE_MAX, holder->note);
+        if (count > 1)
+                snprintf(others, sizeof(others), " and %u more", count - 1);
+        write_times(client, holder, times, sizeof(times));
+        snprintf(text, size, "held by %.*s%s%s%s", PAWL_OWNER_MAX,
+                 *holder->owner ? holder->owner : "a client without a name", note, others, times);
+}
+
 static void write_refusal(const struct pawl_client *client, const char *name, const struct pawl_entry *holder,
                           uint32_t count, struct pawl_why *why)
 {
-        char text[384], times[96], note[PAWL_NOTE_MAX + 4] = "", others[24] = "";
+        char text[384], times[24];
 
-        if (count == 0) {
+        if (count == 0)
                 snprintf(text, sizeof(text), "its last holder failed, and its lock-delay ends in %s",
                          duration_text(holder->remaining_ms * MS, times, sizeof(times)));
-        } else {
-                if (*holder->note)
-                        snprintf(note, sizeof(note), " (%.*s)", PAWL_NOTE_MAX, holder->note);
-                if (count > 1)
-                        snprintf(others, sizeof(others), " and %u more", count - 1);
-                write_times(client, holder, times, sizeof(times));
-                snprintf(text, sizeof(text), "held by %.*s%s%s%s", PAWL_OWNER_MAX,
-                         *holder->owner ? holder->owner : "a client without a name", note, others, times);
-        }
+        else
+                write_holder(client, holder, count, text, sizeof(text));
         if (why->code == PAWL_TIMEOUT)
                 why_set(why, PAWL_TIMEOUT, "the lock '%s' was not free in time: %s", name, text);
         else
                 why_set(why, PAWL_BUSY, "the lock '%s' is taken: %s", name, text);
 }
 
+/* Asks, for a message, who has the lock; NULL: nobody has, or it is not known. The answer is to be freed. */
+static const struct pawl_entry *look_for_holder(struct question *question, struct pawl_client *client, const char *name,
+                                                uint32_t *count)
+{
+        question_init(question, client, name);
+        question->patience = PATIENCE_FOR_A_MESSAGE;
+        question->quiet = true;
+        if (client->closing || !(client->engine->capabilities & PAWL_CAN_INSPECT) ||
+            ask(client->engine->ops->inspect->show, question) != PAWL_OK)
+                return NULL;
+        return find_holder(question, count);
+}
+
 void client_name_holder(struct pawl_client *client, const char *name, struct pawl_why *why)
 {
-        const struct pawl_entry *holder;
         struct question question;
         uint32_t count;
+        const struct pawl_entry *holder = look_for_holder(&question, client, name, &count);
 
-        if (client->closing || !(client->engine->capabilities & PAWL_CAN_INSPECT))
-                return;
-        question_init(&question, client, name);
-        question.patience = PATIENCE_FOR_A_MESSAGE;
-        question.quiet = true;
-        if (ask(client->engine->ops->inspect->show, &question) == PAWL_OK &&
-            (holder = find_holder(&question, &count)) != NULL)
+        if (holder)
                 write_refusal(client, name, holder, count, why);
         question_free(&question);
 }
 
-static int interfere(pawl_client *client, const char *name, uint32_t capability, bool break_it)
+/* ---- interfering --------------------------------------------------------------------------------------------------- */
+
+int pawl_ask(pawl_client *client, const char *name)
 {
-        const struct engine_inspect *inspect;
         struct question question;
-        int code = enter(client, capability, true, name, true);
+        int code = enter(client, PAWL_CAN_ASK, true, name, true);
 
         if (code != PAWL_OK)
                 return code;
-        inspect = client->engine->ops->inspect;
         question_init(&question, client, name);
-        code = ask(break_it ? inspect->break_ : inspect->ask, &question);
+        code = ask(client->engine->ops->inspect->ask, &question);
         if (code == PAWL_NOT_FOUND)
                 complain(client, code, NULL);
         client_unlock(client);
@@ -429,14 +451,114 @@ static int interfere(pawl_client *client, const char *name, uint32_t capability,
         return code;
 }
 
-int pawl_break(pawl_client *client, const char *name)
+static bool is_control(uint32_t character)
 {
-        return interfere(client, name, PAWL_CAN_BREAK, true);
+        return character < 0x20 || (character >= 0x7f && character < 0xa0);
 }
 
-int pawl_ask(pawl_client *client, const char *name)
+/* As many whole characters as fit; what a terminal would obey is a blank, what is no UTF-8 a question mark. */
+static void clean_reason(const char *reason, char text[PAWL_BREAK_REASON_MAX + 1])
 {
-        return interfere(client, name, PAWL_CAN_ASK, false);
+        size_t left = reason ? strlen(reason) : 0, at = 0;
+
+        while (left) {
+                uint32_t character = 0;
+                size_t length = utf8_next(reason, left, &character);
+                size_t taken = length ? length : 1;
+
+                if (at + taken > PAWL_BREAK_REASON_MAX)
+                        break;
+                if (!length || is_control(character)) {
+                        text[at++] = length ? ' ' : '?';
+                } else {
+                        memcpy(text + at, reason, length);
+                        at += length;
+                }
+                reason += taken;
+                left -= taken;
+        }
+        text[at] = '\0';
+}
+
+/* The token that was given does not hold it: who does, so that the caller need not look. */
+static void write_mismatch(struct pawl_client *client, const char *name, uint64_t token)
+{
+        char text[384] = "held by another client", number[40] = "";
+        struct question question;
+        uint32_t count = 0;
+        const struct pawl_entry *holder = look_for_holder(&question, client, name, &count);
+
+        if (holder && count) {
+                write_holder(client, holder, count, text, sizeof(text));
+                snprintf(number, sizeof(number), ", token %llu", (unsigned long long)holder->token);
+        }
+        question_free(&question);
+        why_set(&client->complaint, PAWL_BUSY, "the lock '%s' was not broken, token %llu does not hold it: %s%s", name,
+                (unsigned long long)token, text, number);
+}
+
+static int read_break(const struct pawl_break_options *theirs, struct pawl_break_options *options)
+{
+        int code;
+
+        *options = (struct pawl_break_options){0};
+        if (theirs && theirs->size == 0)
+                return why_set(theirs->why, PAWL_INVALID, OPTIONS_SIZELESS, "PAWL_BREAK(...)", "pawl_break_options");
+        code = options_read(options, sizeof(*options), theirs);
+        if (code == PAWL_OK && options->flags)
+                code = PAWL_UNSUPPORTED;
+        return code == PAWL_UNSUPPORTED ? why_set(options->why, code, OPTIONS_NEWER, "pawl_break_options") : code;
+}
+
+/* The client is locked. */
+static int break_locked(pawl_client *client, const char *name, const struct pawl_break_options *options)
+{
+        char reason[PAWL_BREAK_REASON_MAX + 1];
+        struct question question;
+        int code;
+
+        clean_reason(options->reason, reason);
+        question_init(&question, client, name);
+        question.inquiry.token = options->token;
+        question.inquiry.reason = reason;
+        code = ask(client->engine->ops->inspect->break_, &question);
+        question_free(&question);
+        if (code == PAWL_NOT_FOUND)
+                complain(client, code, NULL);
+        else if (code == PAWL_BUSY)
+                write_mismatch(client, name, options->token);
+        return code;
+}
+
+int pawl_break_if(pawl_client *client, const char *name, const struct pawl_break_options *options)
+{
+        struct pawl_break_options read;
+        int code = read_break(options, &read);
+
+        if (code != PAWL_OK)
+                return code;
+        code = client_check(client);
+        if (code != PAWL_OK)
+                return why_set(read.why, code, "%s",
+                               code == PAWL_FORKED
+                                       ? "the client belongs to the parent process: open another after fork()"
+                                       : "there is no client: it is NULL");
+        code = enter(client, PAWL_CAN_BREAK, true, name, true);
+        if (code != PAWL_OK) {
+                if (read.why)
+                        (void)pawl_explain(client, read.why);
+                return code;
+        }
+        code = break_locked(client, name, &read);
+        if (code != PAWL_OK && read.why)
+                *read.why = client->complaint;
+        client_unlock(client);
+        return code;
+}
+
+int pawl_break(pawl_client *client, const char *name)
+{
+        return pawl_break_if(client, name, NULL);
 }
 
 /* What was found before the examination failed is worth knowing all the same. */

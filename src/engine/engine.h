@@ -57,6 +57,10 @@ struct grant {
 struct inquiry {
         const char *name; /* or prefix, for list: "" for all */
         bool force;       /* init: also where it was done before */
+        uint64_t token;   /* break: of the holder that is meant; 0: all of them */
+        /* break: "" or a text of at most PAWL_BREAK_REASON_MAX bytes without control characters; borrowed until it is
+         * answered or forgotten. Of other inquiries NULL. */
+        const char *reason;
         const void *data; /* store: what is to be kept, borrowed until it is answered or forgotten */
         size_t size;      /* 0: nothing any more; at most PAWL_VALUE_MAX */
         int64_t keep;     /* ns; 0: until it is replaced */
@@ -112,8 +116,10 @@ struct engine_inspect {
         void (*list)(struct engine *, struct inquiry *);    /* every holder of the names with that prefix */
         void (*show)(struct engine *, struct inquiry *);    /* holders and queue of one name */
         void (*history)(struct engine *, struct inquiry *); /* its past owners, the latest first */
-        void (*break_)(struct engine *, struct inquiry *);  /* cuts the holders off */
-        void (*ask)(struct engine *, struct inquiry *);     /* asks the holders to yield */
+        /* Cuts the holders off; with inquiry->token that one only, which is checked in the same step: PAWL_BUSY if only
+         * others hold it, and nothing was changed. The history has the host's owner and inquiry->reason. */
+        void (*break_)(struct engine *, struct inquiry *);
+        void (*ask)(struct engine *, struct inquiry *); /* asks the holders to yield */
         /* Is the store fit to keep locks, and are we allowed to? May be NULL. */
         void (*examine)(struct engine *, struct inquiry *);
         /* Prepares servers that must be prepared before their first use. May be NULL. */

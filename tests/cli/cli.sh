@@ -1,5 +1,6 @@
 # cli.sh - what the tests of the command share. Source it; it sources the harness.
 . "$TAP_SH"
+exec </dev/null # at a terminal the command would ask
 
 unset PAWL_NAME PAWL_TOKEN PAWL_OWNER PAWL_VALID_UNTIL XDG_STATE_HOME
 pawl=$PAWL

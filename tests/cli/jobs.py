@@ -197,6 +197,59 @@ def spoken(shell, place):
     check("and takes the line away", shell.output.endswith(b"\r\x1b[K"), shell.output)
 
 
-for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, spoken):
+def asked(shell, place):
+    """`pawl break` at a terminal shows who has the lock, and asks; who came meanwhile is not broken."""
+    def hold(*more):
+        return os.popen("%s acquire --ttl 1h %s x" % (PAWL, " ".join(more))).read().split()
+
+    def breaks(keys, *more, before=None):
+        shell.output = b""
+        shell.do("start", [PAWL, "break", "x"] + list(more), True, None)
+        end = time.monotonic() + PATIENCE
+        while b"[y/N]" not in shell.output and time.monotonic() < end:
+            shell.do("owner")
+            time.sleep(0.02)
+        if before:
+            before()
+        shell.type(keys)
+        status = shell.do("wait")
+        shell.do("owner")
+        return status
+
+    token, lease = hold("--note", "backup.sh")
+    equal("no is no", breaks(b"n\n"), 1)
+    check("it was asked, with who has the lock", re.search(
+        rb"pawl: 'x' is held by \S+ \(backup.sh\) for \S+ \(lease ends within \S+\), token " + token.encode() + rb"\r\nbreak it\? \[y/N\]",
+        shell.output), shell.output)
+    check("and says that nothing was done", b"'x' was not broken" in shell.output, shell.output)
+    equal("so is an empty line", breaks(b"\n"), 1)
+    equal("so is the end of the input", breaks(b"\x04"), 1)
+    equal("and another word", breaks(b"yippie\n"), 1)
+
+    def replaced():
+        os.system("%s release %s" % (PAWL, lease))
+        hold("--note", "newcomer")
+    equal("who came meanwhile was not agreed to", breaks(b"y\n", before=replaced), 1)
+    check("which is said", b"was not broken, token " + token.encode() in shell.output and b"(newcomer)" in shell.output, shell.output)
+    equal("yes is yes", breaks(b"y\n"), 0)
+    equal("it is broken", os.system("%s run -n x true" % PAWL), 0)
+    shared = [hold("-s")[0] for _ in range(3)]
+    equal("holders who share are all shown", breaks(b"yes\n"), 0)
+    check("each with its token", all(b"token " + one.encode() in shell.output for one in shared), shell.output)
+    equal("and all broken", os.system("%s run -n x true" % PAWL), 0)
+    shared = [hold("-s")[0] for _ in range(2)]
+    equal("with --if-token one", breaks(b"y\n", "--if-token", shared[0]), 0)
+    check("the other is neither shown", shared[1].encode() not in shell.output, shell.output)
+    check("nor broken", os.popen("%s show x" % PAWL).read().split("\n")[1].split()[2] == shared[1])
+    shell.output = b""
+    shell.do("start", [PAWL, "break", "--yes", "x"], True, None)
+    equal("--yes does not ask", shell.do("wait"), 0)
+    shell.do("owner")
+    check("nor say anything", shell.output == b"", shell.output)
+    shell.do("start", [PAWL, "break", "x"], True, None)
+    equal("of a free lock nothing is asked", shell.do("wait"), 1)
+
+
+for test in (foreground, interrupted, script, stopped, stopped_too_long, background, piped, nested, waiting, spoken, asked):
     in_terminal(test)
 finish()

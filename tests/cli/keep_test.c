@@ -72,6 +72,21 @@ int pawl_reason(pawl_lock *lock)
         return PAWL_REASON_EXPIRED;
 }
 
+uint32_t pawl_capabilities(const pawl_client *client)
+{
+        (void)client;
+        return 0;
+}
+
+int pawl_show(pawl_client *client, const char *name, pawl_entry_fn *fn, void *arg)
+{
+        (void)client;
+        (void)name;
+        (void)fn;
+        (void)arg;
+        return PAWL_NOT_FOUND;
+}
+
 const char *pawl_reason_text(int reason)
 {
         (void)reason;

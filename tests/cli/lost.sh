@@ -20,7 +20,8 @@ wait_status $runner
 is "a broken lock is 123" "$code" 123
 ok "COMMAND is dead" dead "$command"
 like "it is said" "$(cat "$place/errors")" "pawl: *x*lost*"
-is "once" "$(wc -l <"$place/errors")" 1
+is "once" "$(grep -c 'was lost' "$place/errors")" 1
+like "and then by whom" "$(tail -n +2 "$place/errors")" "pawl: the lock 'x' was broken by *:pawl"
 
 fresh
 hold -q x sh -c 'trap "exit 0" TERM; echo $$ >"$0/pid"; while :; do sleep 0.05; done' "$place"

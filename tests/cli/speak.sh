@@ -87,14 +87,15 @@ is "-q waits without a word" "$(cat "$scratch/third")" ""
 status 123 "a lock that is broken" "$pawl" run --log-format json x sh -c '"$0" break x; exec sleep 60' "$pawl"
 is "is a loss" "$(printf '%s\n' "$errors" | field event)" lost
 like "that says what happened and what was done" "$(printf '%s\n' "$errors" | field message)" \
-        "the lock 'x' was lost: broken*; the command was sent SIGTERM, and is killed in * if it has not ended"
+        "the lock 'x' was lost: broken*; the command was sent SIGTERM, and is killed in * if it has not ended
+the lock 'x' was broken by *:pawl"
 status 123 "--on-lost ignore" "$pawl" run --on-lost ignore x \
         sh -c '"$0" break x; until grep -q lost "$1"; do sleep 0.05; done' "$pawl" "$scratch/.errors"
-like "says that the command goes on" "$errors" "pawl: the lock 'x' was lost: *; the command runs on without it (--on-lost ignore)"
+like "says that the command goes on" "$errors" "pawl: the lock 'x' was lost: *; the command runs on without it (--on-lost ignore)*"
 status 123 "--on-lost kill" "$pawl" run --on-lost kill x sh -c '"$0" break x; sleep 60' "$pawl"
-like "says that it was killed" "$errors" "*; the command was killed"
+like "says that it was killed" "$errors" "*; the command was killed*"
 status 123 "a command that ignores TERM" "$pawl" run -k 100ms x sh -c 'trap "" TERM; "$0" break x; sleep 60; sleep 60' "$pawl"
-like "is killed, and that is said" "$errors" "*the command under 'x' did not end in time and was killed"
+like "is killed, and that is said" "$errors" "*the command under 'x' did not end in time and was killed*"
 status 143 "--max-hold" "$pawl" run --max-hold 100ms x sleep 60
 like "says why the command was ended" "$errors" "pawl: 'x' was held for as long as --max-hold allows: the command was sent SIGTERM, *"
 

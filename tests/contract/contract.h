@@ -101,6 +101,8 @@ struct line {
         char name[PAWL_NAME_MAX + 1];
         char owner[PAWL_OWNER_MAX + 1];
         char note[PAWL_NOTE_MAX + 1];
+        char broken_by[PAWL_OWNER_MAX + 1];
+        char reason[PAWL_BREAK_REASON_MAX + 1];
         struct pawl_entry entry; /* its pointers are not to be followed */
 };
 enum { VIEW_MAX = 128 };

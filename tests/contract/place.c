@@ -223,6 +223,8 @@ static int note_line(const struct pawl_entry *entry, void *arg)
                 snprintf(line->name, sizeof line->name, "%s", entry->name);
                 snprintf(line->owner, sizeof line->owner, "%s", entry->owner ? entry->owner : "");
                 snprintf(line->note, sizeof line->note, "%s", entry->note ? entry->note : "");
+                snprintf(line->broken_by, sizeof line->broken_by, "%s", entry->broken_by ? entry->broken_by : "");
+                snprintf(line->reason, sizeof line->reason, "%s", entry->reason ? entry->reason : "");
         }
         return 0;
 }

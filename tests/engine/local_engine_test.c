@@ -665,6 +665,48 @@ TEST(a_bell_that_could_not_be_rung_is_rung_the_next_time)
         driver_close(&two);
 }
 
+static char reason_told[PAWL_BREAK_REASON_MAX + 1], by_told[PAST_OWNER];
+
+static void note_reason(struct inquiry *inquiry, const struct pawl_entry *entry)
+{
+        (void)inquiry;
+        CHECK_INT(entry->how, PAWL_HOW_BROKEN);
+        snprintf(reason_told, sizeof(reason_told), "%s", entry->reason);
+        snprintf(by_told, sizeof(by_told), "%s", entry->broken_by);
+}
+
+TEST(who_broke_a_lock_is_known_of_the_last_that_were_broken)
+{
+        const char *path = path_in(tap_directory(), "d");
+        enum { MANY = BREAKAGES + 4 };
+        struct driver one, two;
+        struct seat held[MANY];
+        char names[MANY][8], reason[16];
+
+        driver_must_open(&one, path);
+        driver_must_open(&two, path);
+        for (int i = 0; i < MANY; i++) {
+                struct inquiry inquiry = {.name = names[i], .reason = reason, .answered = ignore_answer};
+
+                snprintf(names[i], sizeof(names[i]), "n%d", i);
+                snprintf(reason, sizeof(reason), "reason %d", i);
+                seat_init(&held[i], &one, names[i]);
+                REQUIRE_INT(seat_try(&held[i]), PAWL_OK);
+                local_inspect.break_(two.engine, &inquiry);
+        }
+        for (int i = 0; i < MANY; i++) {
+                struct inquiry inquiry = {.name = names[i], .entry = note_reason, .answered = ignore_answer};
+
+                reason_told[0] = '?';
+                local_inspect.history(one.engine, &inquiry);
+                snprintf(reason, sizeof(reason), "reason %d", i);
+                CHECK_STR(reason_told, i < MANY - BREAKAGES ? "" : reason);
+                CHECK_STR(by_told, i < MANY - BREAKAGES ? "" : driver_local(&two)->brief);
+        }
+        driver_close(&two);
+        driver_close(&one);
+}
+
 /* It closes before it hears of what was asked; its entry and its slot go to two others. */
 TEST(what_was_in_the_news_of_a_closed_client_is_no_news_of_the_next_in_its_slot)
 {

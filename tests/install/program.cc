@@ -42,7 +42,7 @@ int main(int, char **argv)
         const uint32_t sizes[] = {pawl_barrier_defaults().size, pawl_election_defaults().size, pawl_observe_defaults().size,
                                   pawl_flight_defaults().size,  pawl_guard_defaults().size,    pawl_swap_defaults().size,
                                   pawl_limit_defaults().size,   pawl_once_defaults().size,     pawl_txn_defaults().size,
-                                  pawl_update_defaults().size};
+                                  pawl_update_defaults().size,  pawl_break_defaults().size};
         pawl_client *client = nullptr;
         auto options = pawl_open_defaults();
 

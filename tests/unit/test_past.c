@@ -44,6 +44,9 @@ static void on_entry(struct inquiry *inquiry, const struct pawl_entry *entry)
         CHECK_STR(entry->name, inquiry->name);
         snprintf(told + used, sizeof(told) - used, "%llu:%u:%lld-%lld:%s:%s ", (unsigned long long)entry->token,
                  entry->how, (long long)entry->since_ms, (long long)entry->until_ms, entry->owner, entry->note);
+        used = strlen(told);
+        if (*entry->broken_by || *entry->reason)
+                snprintf(told + used, sizeof(told) - used, "(by %s: %s) ", entry->broken_by, entry->reason);
 }
 
 static bool holds_nothing(void *arg, uint64_t token)
@@ -167,6 +170,61 @@ TEST(who_broke_a_lock_has_the_last_word_on_how_it_ended)
         past_free(&past);
 }
 
+TEST(a_batch_of_broken_holds_says_behind_them_who_broke_them_and_why)
+{
+        static const char expected[] = "5 4 1000 1500 0 0 job me why\nbroken the%20night it%20hangs\n";
+        struct past_view view = {0};
+        struct past past;
+        size_t size;
+        char *text;
+
+        past_init(&past);
+        CHECK_NULL(past_write_broken(&past, "the night", "it hangs", &size));
+        note(&past, 5, PAWL_HOW_BROKEN, 1000, 1500);
+        text = past_write_broken(&past, "the night", "it hangs", &size);
+        REQUIRE(text != NULL);
+        CHECK_UINT(size, strlen(expected));
+        CHECK_MEM(text, expected, size);
+        CHECK_INT(past_read(&view, text, size, "job"), PAWL_OK);
+        free(text);
+        read_text(&view, "6 4 2000 2500 0 0 job me why\n");
+        read_text(&view, "7 1 3000 3500 0 0 job me why\n8 4 4000 4500 0 0 job me why\nbroken % %\n");
+        CHECK_STR(tell(&view, holds_nothing, NULL),
+                  "8:4:4000-4500:me:why 7:1:3000-3500:me:why 6:4:2000-2500:me:why 5:4:1000-1500:me:why "
+                  "(by the night: it hangs) ");
+        past_free(&past);
+}
+
+TEST(a_holder_that_writes_that_it_was_broken_does_not_know_by_whom)
+{
+        static const char *const batches[] = {"5 4 1000 1600 0 0 job me why\n",
+                                              "5 4 1000 1500 0 0 job me why\nbroken you %\n"};
+
+        for (size_t i = 0; i < 2; i++) {
+                struct past_view view = {0};
+
+                read_text(&view, batches[i]);
+                read_text(&view, batches[1 - i]);
+                CHECK_STR(tell(&view, holds_nothing, NULL), "5:4:1000-1500:me:why (by you: ) ");
+        }
+}
+
+TEST(what_is_no_such_line_of_ours_is_passed_over)
+{
+        static const char *const foreign[] = {"broken",      "broken me",    "broken me why more",
+                                              "broken  why", "brake me why", "broken m,e why"};
+
+        for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+                struct past_view view = {0};
+                char text[200];
+
+                snprintf(text, sizeof(text), "6 4 2000 2500 0 0 job me why\n%s\n", foreign[i]);
+                read_text(&view, text);
+                if (!CHECK_STR(tell(&view, holds_nothing, NULL), "6:4:2000-2500:me:why "))
+                        NOTE("%s", foreign[i]);
+        }
+}
+
 TEST(a_hold_without_an_end_has_expired_when_the_next_began)
 {
         struct past_view view = {0};
@@ -257,11 +315,21 @@ TEST(a_batch_longer_than_ours_takes_no_more_memory_than_one_of_ours)
         past_view_free(&view);
 }
 
+static size_t by_longest;
+
+static void count_longest(struct inquiry *inquiry, const struct pawl_entry *entry)
+{
+        (void)inquiry;
+        by_longest += strlen(entry->broken_by) == PAWL_OWNER_MAX && strlen(entry->reason) == PAWL_BREAK_REASON_MAX;
+}
+
 TEST(the_longest_texts_fit_in_a_line)
 {
         struct past_view view = {0};
         struct past past;
         char name[PAWL_NAME_MAX + 1], owner[PAWL_OWNER_MAX + 1], reason[PAWL_NOTE_MAX + 1];
+        char breaker[PAWL_BREAK_REASON_MAX + 1];
+        struct inquiry inquiry = {.name = name, .entry = count_longest};
         struct past_line longest = {.token = INT64_MAX,
                                     .how = PAWL_HOW_BROKEN,
                                     .since_ms = INT64_MAX,
@@ -281,12 +349,15 @@ TEST(the_longest_texts_fit_in_a_line)
         past_init(&past);
         for (uint64_t i = 0; i < PAST_LINES; i++, longest.token--)
                 past_note(&past, &longest);
-        text = past_write(&past, &size);
+        memset(breaker, '\xff', sizeof(breaker));
+        breaker[PAWL_BREAK_REASON_MAX] = '\0';
+        text = past_write_broken(&past, owner, breaker, &size);
         REQUIRE(text != NULL);
         CHECK(size <= PAST_BATCH_MAX);
         CHECK_INT(past_read(&view, text, size, name), PAWL_OK);
         CHECK_UINT(view.count, PAST_LINES);
-        past_view_free(&view);
+        past_tell(&view, &inquiry, holds_nothing, NULL, 0);
+        CHECK_UINT(by_longest, PAST_LINES);
         free(text);
         past_free(&past);
 }

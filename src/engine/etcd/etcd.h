@@ -503,6 +503,8 @@ struct etcd_batch {
 };
 /* All of past becomes a batch. False: there is nothing, or no memory. */
 bool batch_make(struct etcd *etcd, struct past *past, struct etcd_batch *batch);
+/* The same of holds that this client breaks. */
+bool batch_make_broken(struct etcd *etcd, struct past *past, const char *reason, struct etcd_batch *batch);
 /* Remembers a beginning (at the grant) and an end (enum pawl_how); written to the store in a while. Cheap. */
 void history_began(const struct etcd_part *part);
 void history_ended(const struct etcd_part *part, uint32_t how);

@@ -15,11 +15,13 @@ struct etcd_break {
         size_t at, count; /* of the holders: those in the transaction under way */
         size_t done;
         unsigned reads;
-        uint64_t upto; /* the latest of those who held at first */
-        int64_t lease; /* for the lock-delay; 0: none */
+        uint64_t token; /* of the one that is meant; 0: all who held at first */
+        uint64_t upto;  /* the latest of those */
+        int64_t lease;  /* for the lock-delay; 0: none */
         int64_t delay_s;
         struct etcd_batch batch; /* that they were broken, for the history */
-        uint64_t marker[2];      /* the uid of the lock-delay that the break leaves */
+        char reason[PAWL_BREAK_REASON_MAX + 1];
+        uint64_t marker[2]; /* the uid of the lock-delay that the break leaves */
         size_t op_count, compare_count;
         Pb__Compare compares[AT_ONCE], *compare_list[AT_ONCE];
         Pb__RequestOp ops[OPS], *op_list[OPS];
@@ -222,7 +224,7 @@ static void remember_broken(struct question *question)
                 if (seen->ours)
                         past_note(&past, &line);
         }
-        batch_make(etcd, &past, &acting->batch);
+        batch_make_broken(etcd, &past, acting->reason, &acting->batch);
         past_free(&past);
 }
 
@@ -301,7 +303,7 @@ static bool needs_delay(struct question *question)
         struct loop *loop = question->etcd->engine.host->loop;
         int64_t longest = 0;
 
-        for (size_t i = 0; i < question->view.lines[0].holders; i++) {
+        for (size_t i = acting->at; i < question->view.lines[0].holders; i++) {
                 const struct seen *seen = holder(question, i);
 
                 if (seen->ours && seen->record.delay_ms > longest)
@@ -318,14 +320,32 @@ static bool needs_delay(struct question *question)
 
 /* ---- who is meant ------------------------------------------------------------------------------------------------ */
 
-/* Those who came to hold since the first look are not; nor can a key be deleted that is longer than we know any. */
-static size_t count_meant(const struct question *question)
+/* The one with the token, or nobody. */
+static size_t find_meant(struct question *question)
+{
+        struct etcd_break *acting = question->acting;
+
+        for (acting->at = 0; acting->at < question->view.lines[0].holders; acting->at++) {
+                const struct seen *seen = holder(question, acting->at);
+
+                if (etcd_token(question->etcd, seen->contender.order) == acting->token && seen->rest_length > 0)
+                        return 1;
+        }
+        return 0;
+}
+
+/* Those who came to hold since the first look are not; nor can a key be deleted that is longer than we know any. They
+ * begin at acting->at. */
+static size_t count_meant(struct question *question)
 {
         const struct view *view = &question->view;
         size_t count = 0;
 
+        question->acting->at = 0;
         if (view->line_count == 0)
                 return 0;
+        if (question->acting->token)
+                return find_meant(question);
         while (count < view->lines[0].holders && holder(question, count)->contender.order <= question->acting->upto &&
                holder(question, count)->rest_length > 0)
                 count++;
@@ -350,15 +370,16 @@ static void line_read(struct question *question)
                 acting->upto = holder(question, view->lines[0].holders - 1)->contender.order;
         count = count_meant(question);
         if (count == 0 || acting->reads > READS_MAX) {
-                question_finish(question, acting->done > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+                bool others = acting->token && view->line_count > 0 && view->lines[0].holders > 0;
+
+                question_finish(question, acting->done > 0 ? PAWL_OK : others ? PAWL_BUSY : PAWL_NOT_FOUND, NULL);
                 return;
         }
         if (!acting->breaks && !any_ours(question, count)) {
                 question_finish(question, PAWL_UNSUPPORTED, "its holder does not use pawl, and cannot be asked");
                 return;
         }
-        view->lines[0].holders = count;
-        acting->at = 0;
+        view->lines[0].holders = acting->at + count;
         if (acting->breaks && needs_delay(question))
                 question_ask(question, &grant_method);
         else
@@ -377,6 +398,9 @@ static void begin(struct engine *engine, struct inquiry *inquiry, bool breaks)
                 return;
         }
         question->acting->breaks = breaks;
+        question->acting->token = inquiry->token;
+        snprintf(question->acting->reason, sizeof(question->acting->reason), "%s",
+                 inquiry->reason ? inquiry->reason : "");
         view_read(question);
 }
 

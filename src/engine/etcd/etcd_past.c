@@ -156,12 +156,11 @@ static void batch_free(struct etcd_batch *batch)
         batch->text = NULL;
 }
 
-bool batch_make(struct etcd *etcd, struct past *past, struct etcd_batch *batch)
+static bool batch_name(struct etcd *etcd, struct etcd_batch *batch)
 {
         char rest[64];
         uint32_t number;
 
-        batch->text = past_write(past, &batch->size);
         if (!batch->text)
                 return false;
         loop_random(etcd->engine.host->loop, &number, sizeof(number));
@@ -169,6 +168,18 @@ bool batch_make(struct etcd *etcd, struct past *past, struct etcd_batch *batch)
                  (unsigned long long)etcd->client, (unsigned)number);
         batch->key_length = key_of_ours(etcd, rest, batch->key);
         return true;
+}
+
+bool batch_make(struct etcd *etcd, struct past *past, struct etcd_batch *batch)
+{
+        batch->text = past_write(past, &batch->size);
+        return batch_name(etcd, batch);
+}
+
+bool batch_make_broken(struct etcd *etcd, struct past *past, const char *reason, struct etcd_batch *batch)
+{
+        batch->text = past_write_broken(past, etcd->engine.host->owner, reason, &batch->size);
+        return batch_name(etcd, batch);
 }
 
 /* A few at once, then one a second. */

@@ -50,6 +50,7 @@ enum {
         ENTRY_CHUNK = 2048,
         PASTS = 4, /* past owners kept for a name */
         PAST_OWNER = 64,
+        BREAKAGES = 16,     /* of all names: the last locks that were broken */
         CACHE_ROOM = 64,    /* entries an engine keeps ready */
         TOKEN_BLOCK = 65536 /* tokens reserved on disk at once */
 };
@@ -74,6 +75,14 @@ enum {
 struct word {
         _Atomic uint32_t owner;
         _Atomic uint32_t waiting; /* how many spin (low half) and sleep (high half) for it, about */
+};
+
+/* Who broke a lock, and why: beside the past of its name, where there is no room. */
+struct breakage {
+        _Atomic uint64_t token; /* of the holder that was cut off; 0: none, or it is being written */
+        uint64_t hash;          /* of the name */
+        char by[PAST_OWNER];
+        char reason[PAWL_BREAK_REASON_MAX + 1];
 };
 
 struct header {
@@ -105,6 +114,9 @@ struct header {
         _Atomic int64_t seen_real;    /* CLOCK_REALTIME then */
         int64_t clock_offset;         /* what the time namespace adds to the clocks; CLOCK_UNKNOWN */
         uint64_t kernels_own;         /* 1: boot_id is the kernel's own, 0: one that a container was given */
+        /* Zeros where a library wrote that did not know of them. */
+        _Atomic uint64_t breaks; /* how many there ever were; the next one takes the place of the oldest */
+        struct breakage breakage[BREAKAGES];
 };
 #define CLOCK_UNKNOWN INT64_MIN
 
@@ -215,6 +227,7 @@ struct entry {
 _Static_assert(sizeof(struct header) <= PAGE, "the header is one page");
 _Static_assert(sizeof(struct process) == 256, "layout");
 _Static_assert(sizeof(struct bucket) == 16, "layout");
+_Static_assert(sizeof(struct breakage) == 208, "layout");
 _Static_assert(sizeof(struct past) == 160, "layout");
 _Static_assert(sizeof(struct name) == 960, "layout");
 _Static_assert(sizeof(struct entry) == 320, "layout");
@@ -829,7 +842,7 @@ void value_sweep_temporaries(struct local *local);
 
 /* An inquiry that may have to be tried again, because another process is inside a bucket or a stripe. */
 struct errand;
-/* One try. PAWL_BUSY: the stripe is taken. PAWL_STUCK, and why: the bucket is. Else that is the answer. */
+/* One try. PAWL_BUSY: the stripe is taken (unless refused). PAWL_STUCK, and why: the bucket is. Else that is the answer. */
 typedef int errand_fn(struct errand *errand, struct pawl_why *why);
 
 struct errand {
@@ -845,6 +858,8 @@ struct errand {
         uint32_t at;   /* the name that is next */
         uint32_t held; /* the name whose bucket is taken, from 1; 0: none */
         int64_t skip_at;
+
+        bool refused; /* of break: others hold it, and that is the answer */
 
         /* of store and fetch */
         struct value_place place;

@@ -11,6 +11,8 @@ struct line {
         struct pawl_entry entry;
         char owner[PAWL_OWNER_MAX + 1];
         char note[PAWL_NOTE_MAX + 1];
+        char by[PAST_OWNER];
+        char reason[PAWL_BREAK_REASON_MAX + 1];
 };
 
 /* What was copied of one name. */
@@ -135,6 +137,25 @@ static void copy_free(struct page *page, const struct name *name)
         line->entry.waiters = name->waiters;
 }
 
+/* One that is written over while it is copied counts as none. */
+static bool copy_breakage(struct local *local, const struct name *name, uint64_t token, struct line *line)
+{
+        for (uint32_t i = 0; i < BREAKAGES; i++) {
+                const struct breakage *breakage = &local->header->breakage[i];
+
+                if (atomic_load_explicit(&breakage->token, memory_order_acquire) != token ||
+                    breakage->hash != name->hash)
+                        continue;
+                snprintf(line->by, sizeof(line->by), "%.*s", (int)sizeof(breakage->by) - 1, breakage->by);
+                snprintf(line->reason, sizeof(line->reason), "%.*s", (int)sizeof(breakage->reason) - 1,
+                         breakage->reason);
+                atomic_thread_fence(memory_order_acquire);
+                if (atomic_load_explicit(&breakage->token, memory_order_relaxed) == token)
+                        return true;
+        }
+        return false;
+}
+
 static void copy_past(struct page *page, const struct name *name)
 {
         for (uint32_t i = 1; i <= PASTS && i <= name->pasts; i++) {
@@ -153,6 +174,8 @@ static void copy_past(struct page *page, const struct name *name)
                 line->entry.since_ms = unix_ms(page, past->since);
                 line->entry.until_ms = unix_ms(page, past->until);
                 line->entry.waiters = name->waiters;
+                if (past->how == PAWL_HOW_BROKEN && !copy_breakage(page->local, name, past->token, line))
+                        line->by[0] = line->reason[0] = '\0';
         }
 }
 
@@ -165,6 +188,8 @@ static void page_tell(struct page *page, struct inquiry *inquiry)
                 line->entry.name = page->name;
                 line->entry.owner = line->owner;
                 line->entry.note = line->note;
+                line->entry.broken_by = line->by;
+                line->entry.reason = line->reason;
                 inquiry->entry(inquiry, &line->entry);
         }
         page->count = 0;
@@ -320,25 +345,50 @@ static void list(struct engine *engine, struct inquiry *inquiry)
 
 /* ---- interfering ------------------------------------------------------------------------------------------------- */
 
-static void break_holder(struct local *local, struct name *name, struct entry *entry, int64_t now)
+/* Written before the end that it is about, so that whoever sees that finds this. Its place is ours: the others are taken
+ * before it comes round again. */
+static void remember_breakage(struct local *local, const struct name *name, uint64_t token, const char *reason)
 {
-        if (entry_state(entry) == GRANTED)
-                entry->lease_until = now; /* it has not begun to hold: it loses its turn, see queue_purge */
-        else
-                queue_end(local, name, entry, PAWL_HOW_BROKEN, now);
+        struct header *header = local->header;
+        uint64_t number = atomic_fetch_add(&header->breaks, 1);
+        struct breakage *breakage = &header->breakage[number % BREAKAGES];
+
+        atomic_store(&breakage->token, 0);
+        atomic_thread_fence(memory_order_release);
+        breakage->hash = name->hash;
+        memcpy(breakage->by, local->brief, sizeof(breakage->by));
+        snprintf(breakage->reason, sizeof(breakage->reason), "%s", reason ? reason : "");
+        atomic_store(&breakage->token, token);
 }
 
-static void ask_holder(struct local *local, struct name *name, struct entry *entry, int64_t now)
+static bool break_holder(const struct errand *errand, struct name *name, struct entry *entry, int64_t now)
+{
+        struct local *local = errand->local;
+
+        if (errand->inquiry->token != 0 && errand->inquiry->token != entry->token)
+                return false;
+        if (entry_state(entry) == GRANTED) {
+                entry->lease_until = now; /* it has not begun to hold: it loses its turn, see queue_purge */
+        } else {
+                remember_breakage(local, name, entry->token, errand->inquiry->reason);
+                queue_end(local, name, entry, PAWL_HOW_BROKEN, now);
+        }
+        return true;
+}
+
+static bool ask_holder(const struct errand *errand, struct name *name, struct entry *entry, int64_t now)
 {
         (void)name;
         (void)now;
         atomic_fetch_or(&entry->flags, ASKED);
         if (entry_state(entry) == HELD)
-                queue_notify(local, entry);
+                queue_notify(errand->local, entry);
+        return true;
 }
 
+/* PAWL_BUSY: there are holders, and act wanted none of them. */
 static int for_each_holder(struct errand *errand, struct pawl_why *why,
-                           void (*act)(struct local *, struct name *, struct entry *, int64_t))
+                           bool (*act)(const struct errand *, struct name *, struct entry *, int64_t))
 {
         struct local *local = errand->local;
         struct bucket *bucket;
@@ -350,18 +400,20 @@ static int for_each_holder(struct errand *errand, struct pawl_why *why,
         if (code != PAWL_OK)
                 return code;
         refresh(local, name, now);
-        code = name->holders > 0 ? PAWL_OK : PAWL_NOT_FOUND;
+        code = name->holders > 0 ? PAWL_BUSY : PAWL_NOT_FOUND;
         for (uint32_t reference = name->holder_first; reference != 0 && steps-- > 0;) {
                 struct entry *entry = entry_at(local, reference);
 
                 if (entry == NULL)
                         break;
                 reference = entry->next;
-                act(local, name, entry, now);
+                if (act(errand, name, entry, now))
+                        code = PAWL_OK;
         }
         queue_purge(local, name, now, false);
         queue_hand_off(local, name, now);
         bucket_give(local, bucket);
+        errand->refused = code == PAWL_BUSY;
         return code;
 }
 

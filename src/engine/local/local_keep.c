@@ -189,7 +189,7 @@ static void errand_run(struct errand *errand)
         struct pawl_why why = {0};
         int code = errand->attempt(errand, &why);
 
-        if (code == PAWL_BUSY || code == PAWL_STUCK) {
+        if ((code == PAWL_BUSY && !errand->refused) || code == PAWL_STUCK) {
                 if (try_later(errand, &why))
                         return;
                 code = why.code;

@@ -21,6 +21,8 @@ enum column {
         WAITERS,
         DETACHED,
         AGE,
+        BROKEN_BY,
+        REASON,
         COLUMNS
 };
 
@@ -33,7 +35,9 @@ struct question {
         int64_t tried_at;
         enum sql sql;
         bool sent;
-        bool past;             /* of show_lock, the past; else the present */
+        bool past;      /* of show_lock, the past; else the present */
+        uint64_t token; /* of a break: the holder that is meant; 0: all */
+        char reason[PAWL_BREAK_REASON_MAX + 1];
         char key[KEY_MAX + 1]; /* the name or prefix, with the engine's prefix */
 };
 
@@ -78,6 +82,8 @@ static void tell(const struct question *question, const PGresult *rows, int row)
                 .waiters = (uint32_t)row_number(rows, row, WAITERS),
                 .flags = row_bool(rows, row, DETACHED) ? PAWL_DETACH : 0,
                 .age = (uint64_t)row_number(rows, row, AGE),
+                .broken_by = row_text(rows, row, BROKEN_BY),
+                .reason = row_text(rows, row, REASON),
         };
 
         question->inquiry->entry(question->inquiry, &entry);
@@ -105,6 +111,14 @@ static void told_entries(struct question *question, const PGresult *rows)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
+static void put_break(const struct question *question, const struct wire *wire, struct values *values)
+{
+        value_number(values, (int64_t)wire->session);
+        value_number(values, (int64_t)question->token);
+        value_text(values, question->postgres->engine.host->owner);
+        value_text(values, question->reason);
+}
+
 static int write_question(struct ask *ask, struct wire *wire)
 {
         const struct question *question = question_of(ask);
@@ -112,7 +126,7 @@ static int write_question(struct ask *ask, struct wire *wire)
 
         value_text(&values, question->key);
         if (question->sql == SQL_BREAK)
-                value_number(&values, (int64_t)wire->session);
+                put_break(question, wire, &values);
         else if (question->sql == SQL_LIST)
                 value_number(&values, 0); /* the prefix is taken off here: it is counted in bytes */
         return wire_send(wire, ask, question->sql, &values);
@@ -144,6 +158,13 @@ static void not_answered(struct question *question, const struct pawl_why *why)
         /* else it is asked again when the connection is back, or ends with it: inspect_down */
 }
 
+static int code_of_break(const PGresult *rows)
+{
+        int64_t cut = PQntuples(rows) > 0 ? row_number(rows, 0, 1) : 0;
+
+        return cut > 0 ? PAWL_OK : cut < 0 ? PAWL_BUSY : PAWL_NOT_FOUND;
+}
+
 static void answered(struct ask *ask, const PGresult *rows, const struct pawl_why *why)
 {
         struct question *question = question_of(ask);
@@ -152,7 +173,7 @@ static void answered(struct ask *ask, const PGresult *rows, const struct pawl_wh
         if (why) {
                 not_answered(question, why);
         } else if (question->sql == SQL_BREAK) {
-                finish(question, PQntuples(rows) > 0 && row_number(rows, 0, 1) > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+                finish(question, code_of_break(rows), NULL);
                 claims_granted(postgres, rows);
         } else if (question->sql == SQL_ASK) {
                 finish(question, PQntuples(rows) > 0 && row_number(rows, 0, 0) > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
@@ -175,6 +196,8 @@ static void begin(struct engine *engine, struct inquiry *inquiry, enum sql sql, 
         question->inquiry = inquiry;
         question->sql = sql;
         question->past = past;
+        question->token = inquiry->token;
+        snprintf(question->reason, sizeof(question->reason), "%s", inquiry->reason ? inquiry->reason : "");
         question->ask.write = write_question;
         question->ask.answered = answered;
         snprintf(question->key, sizeof(question->key), "%s%s", postgres->prefix, inquiry->name);

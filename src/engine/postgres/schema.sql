@@ -71,28 +71,30 @@ BEGIN
     -- Read, not run.
     SELECT substring(p.prosrc from '^SELECT ([0-9]{1,9})$')::int INTO newer FROM pg_proc AS p
         WHERE p.proname = 'lock_version' AND p.pronargs = 0 AND p.pronamespace = to_regnamespace(quote_ident(home));
-    IF newer > 3 THEN
+    IF newer > 4 THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 3', home, newer);
+            MESSAGE = format('the schema %I is of version %s, which is newer than this script, 4', home, newer);
     END IF;
     -- What version 1 had otherwise is made anew. A function that is dropped loses its grants: they are given again at the end. What
     -- it did not have is for those who had what it belongs to.
     PERFORM set_config('pawl.grants', '', true);
-    IF newer < 3 THEN
+    IF newer < 4 THEN
         PERFORM set_config('pawl.grants', coalesce(string_agg(
             format('GRANT EXECUTE ON FUNCTION %I TO %s', f.made, a.grantee::regrole), ';'), ''), true)
-        FROM (VALUES ('adopt', 'adopt'), ('list_holders', 'list_holders'), ('show_lock', 'show_lock'),
-                     ('lock_version', 'serves_since'), ('acquire', 'keep_value'), ('acquire', 'store_value'),
-                     ('acquire', 'fetch_value'), ('advisory_enter', 'advisory_store_value'), ('advisory_enter', 'life_of'),
-                     ('renew', 'renew_one'), ('renew', 'still_holds'), ('line_up', 'next_ticket'), ('line_up', 'count_before'),
-                     ('list_holders', 'list_between'), ('list_holders', 'prefix_end'), ('tell', 'tell_later'), ('release', 'hand_on'),
-                     ('release', 'tell_again')) AS f(had, made),
+        FROM (VALUES ('adopt', 'adopt', 2), ('list_holders', 'list_holders', 2), ('show_lock', 'show_lock', 4),
+                     ('break_holders', 'break_holders', 4), ('lock_version', 'serves_since', 2), ('acquire', 'keep_value', 2),
+                     ('acquire', 'store_value', 2), ('acquire', 'fetch_value', 2), ('advisory_enter', 'advisory_store_value', 2),
+                     ('advisory_enter', 'life_of', 3), ('renew', 'renew_one', 3), ('renew', 'still_holds', 3),
+                     ('line_up', 'next_ticket', 3), ('line_up', 'count_before', 3), ('list_holders', 'list_between', 3),
+                     ('list_holders', 'prefix_end', 3), ('tell', 'tell_later', 3), ('release', 'hand_on', 3),
+                     ('release', 'tell_again', 3)) AS f(had, made, version),
              pg_proc AS p, aclexplode(p.proacl) AS a
         WHERE p.proname = f.had AND p.pronamespace = to_regnamespace(quote_ident(home)) AND a.grantee NOT IN (0, p.proowner)
-              AND (newer = 1 OR f.had IN ('renew', 'line_up', 'list_holders', 'tell', 'release') OR f.made = 'life_of');
+              AND newer < f.version;
+        DROP FUNCTION IF EXISTS break_holders(text, bigint), show_lock(text);
     END IF;
     IF newer = 1 THEN
-        DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int), show_lock(text);
+        DROP FUNCTION IF EXISTS adopt(text, uuid), list_holders(text, int);
         ALTER TABLE lock ADD taken bigint, ADD taker text, ADD taker_note text;
         ALTER TABLE share ADD taker text, ADD taker_note text;
     END IF;
@@ -100,6 +102,13 @@ BEGIN
         ALTER TABLE lock ADD seen_at timestamptz NOT NULL DEFAULT '-infinity';
         ALTER TABLE lock ALTER seen_at SET DEFAULT clock_timestamp();
         DROP SEQUENCE ticket;
+    END IF;
+    IF to_regtype('breakage') IS NULL THEN
+        -- Who cut off the holder with this token, and why.
+        CREATE TYPE breakage AS (token bigint, breaker text, reason text);
+    END IF;
+    IF newer < 4 THEN
+        ALTER TABLE lock ADD broken breakage[];
     END IF;
     IF to_regtype('tenure') IS NULL THEN
         -- One who held a lock before. how: 1 released, 2 expired, 4 broken. mode: 0 exclusive, 1 shared.
@@ -133,7 +142,8 @@ CREATE TABLE IF NOT EXISTS lock (
     taken      bigint,                         -- the grant with this token was taken up by another, whom others see since then
     taker      text,
     taker_note text,
-    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp() -- not unused before that; see reap(), which alone changes it
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(), -- not unused before that; see reap(), which alone changes it
+    broken     breakage[]                      -- of those in past who were broken, the latest first
 ) WITH (fillfactor = 70, toast_tuple_target = 8160);
 CREATE INDEX IF NOT EXISTS lock_seen_at ON lock (seen_at);
 
@@ -833,15 +843,18 @@ $$;
 
 -- ---- looking, and interfering -----------------------------------------------------------------------------------------
 
--- Cuts the holders off, tells them, and hands the lock on. The first row: (NULL, how many were cut off, 0). Further rows as
--- of release().
-CREATE OR REPLACE FUNCTION break_holders(my_name text, my_client bigint)
+-- Cuts the holders off, tells them, and hands the lock on; with my_token that one only. The first row: (NULL, how many were cut off,
+-- 0), or (NULL, -1, 0): others hold it, and they stay. Further rows as of release(). Clients before version 4 cut all of them off, and do
+-- not say who they are.
+CREATE OR REPLACE FUNCTION break_holders(my_name text, my_client bigint, my_token bigint DEFAULT 0, my_owner text DEFAULT '',
+                                         my_reason text DEFAULT '')
 RETURNS TABLE (uid uuid, token bigint, lease bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     moment timestamptz;
     told boolean;
+    cut breakage[];
     l lock;
     s share;
 BEGIN
@@ -853,28 +866,36 @@ BEGIN
     SELECT * INTO l FROM lock WHERE name = my_name FOR UPDATE;
     l := settle(l);
     moment := clock_timestamp();
-    IF l.uid IS NOT NULL THEN
+    IF l.uid IS NOT NULL AND my_token IN (0, l.token) THEN
         told := tell(l.client, 'broken ' || replace(l.uid::text, '-', ''));
         l.past := ROW(l.uid, l.token, l.owner, l.note, l.since, moment, 4, 0, 0)::tenure || l.past[1:7];
+        cut := ARRAY[ROW(l.token, my_owner, my_reason)::breakage];
         IF l.delay > 0 THEN
             l.free_at := moment + l.delay * interval '1 ms';
         END IF;
         l.uid := NULL;
         token := 1;
-    ELSE
-        FOR s IN WITH cut AS (DELETE FROM share WHERE name = my_name RETURNING *) SELECT * FROM cut ORDER BY token LOOP
+    ELSIF l.uid IS NULL THEN
+        FOR s IN WITH cut AS (DELETE FROM share WHERE name = my_name AND my_token IN (0, token) RETURNING *)
+                 SELECT * FROM cut ORDER BY token LOOP
             told := tell(s.client, 'broken ' || replace(s.uid::text, '-', ''));
             l.past := ROW(s.uid, s.token, s.owner, s.note, s.since, moment, 4, 1, s.max_holders)::tenure || l.past[1:7];
+            cut := ROW(s.token, my_owner, my_reason)::breakage || cut[1:7];
             IF s.delay > 0 THEN
                 l.free_at := greatest(l.free_at, moment + s.delay * interval '1 ms');
             END IF;
             token := token + 1;
         END LOOP;
-        l.holders := 0;
+        l.holders := l.holders - token;
+    END IF;
+    IF token > 0 THEN
+        l.since := moment;
+        UPDATE lock SET broken = (cut || broken)[1:8] WHERE name = my_name;
+    ELSIF l.uid IS NOT NULL OR l.holders > 0 THEN
+        token := -1;
     END IF;
     RETURN NEXT;
-    IF l.name IS NOT NULL THEN
-        l.since := moment;
+    IF l.name IS NOT NULL AND l.uid IS NULL THEN
         RETURN QUERY SELECT * FROM serve(l, my_client);
     END IF;
 END
@@ -968,19 +989,19 @@ $$;
 -- used.
 CREATE OR REPLACE FUNCTION show_lock(my_name text)
 RETURNS TABLE (role int, name text, owner text, note text, token bigint, remaining bigint, since bigint, until bigint, how int,
-               mode int, max_holders int, waiters bigint, detached boolean, age bigint)
+               mode int, max_holders int, waiters bigint, detached boolean, age bigint, broken_by text, reason text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 #variable_conflict use_column
 DECLARE
     waiting bigint := (SELECT count(*) FROM wait WHERE name = my_name);
 BEGIN
-    RETURN QUERY SELECT * FROM list_between(my_name, my_name || chr(1), 0) AS h WHERE h.name = my_name;
+    RETURN QUERY SELECT h.*, '', '' FROM list_between(my_name, my_name || chr(1), 0) AS h WHERE h.name = my_name;
     RETURN QUERY SELECT 2, w.name, w.owner, w.note, 0::bigint, 0::bigint, unix_ms(w.since), 0::bigint, 0, w.mode, w.max_holders,
-                        waiting, w.detached, coalesce(w.age, 0)
+                        waiting, w.detached, coalesce(w.age, 0), '', ''
                  FROM wait AS w WHERE w.name = my_name ORDER BY w.ticket;
     -- Whose lease is over and whom nobody has cleared away yet is past.
     RETURN QUERY SELECT 3, my_name, p.owner, p.note, p.token, 0::bigint, unix_ms(p.since), unix_ms(p.until), p.how, p.mode,
-                        p.max_holders, waiting, false, 0::bigint
+                        p.max_holders, waiting, false, 0::bigint, coalesce(b.breaker, ''), coalesce(b.reason, '')
                  FROM (SELECT s.owner, s.note, s.token, s.since, s.expires_at AS until, 2 AS how, 1 AS mode, s.max_holders,
                               0::bigint AS place
                        FROM share AS s WHERE s.name = my_name AND s.expires_at <= clock_timestamp()
@@ -992,6 +1013,8 @@ BEGIN
                        FROM lock AS l, unnest(l.past) WITH ORDINALITY
                             AS t(uid, token, owner, note, since, until, how, mode, max_holders, place)
                        WHERE l.name = my_name) AS p
+                 LEFT JOIN (SELECT b.token, b.breaker, b.reason FROM lock AS l, unnest(l.broken) AS b WHERE l.name = my_name) AS b
+                      ON b.token = p.token AND p.how = 4
                  ORDER BY p.place, p.until DESC;
 END
 $$;
@@ -1045,7 +1068,7 @@ $$;
 
 -- ---- sessions ---------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 3';
+CREATE OR REPLACE FUNCTION lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 4';
 
 -- The oldest version whose clients find all they need.
 CREATE OR REPLACE FUNCTION serves_since() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';

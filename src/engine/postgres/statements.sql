@@ -98,16 +98,20 @@ SELECT store_value($1, $2, $3, $4, $5, $6)
 SELECT data, token, stored, moment FROM fetch_value($1, $2)
 
 -- name: break
-SELECT uid, token, lease FROM break_holders($1, $2)
+SELECT uid, token, lease FROM break_holders($1, $2, $3, $4, $5)
 
 -- name: ask
 SELECT ask_holders($1)
 
 -- name: list
-SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age FROM list_holders($1, $2)
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age,
+       '' AS broken_by, '' AS reason
+FROM list_holders($1, $2)
 
 -- name: show
-SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age FROM show_lock($1)
+SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age,
+       broken_by, reason
+FROM show_lock($1)
 
 -- name: reap
 SELECT reap(interval '1 hour')

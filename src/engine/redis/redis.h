@@ -294,6 +294,8 @@ void claims_free(struct redis *redis);
 enum { LOCK_KEYS = 2 };
 void write_lock_keys(struct wire *wire, const char *name, size_t length);
 void write_record(struct wire *wire, const struct part *part, const char *after);
+/* Of a break, as a word: out holds 3 * PAWL_BREAK_REASON_MAX + 1. */
+void write_reason(const char *reason, char *out);
 enum { RECORD_MAX = 32 + 17 + 20 + 20 + 2 + 11 + 2 + 21 + 3 * PAWL_OWNER_MAX + 3 * PAWL_NOTE_MAX + 8 };
 size_t record_make(const struct part *part, char *record);
 

@@ -327,19 +327,37 @@ static uint32_t how_of(const char *text)
         return strcmp(text, "broken") == 0 ? PAWL_HOW_BROKEN : PAWL_HOW_EXPIRED;
 }
 
+/* Behind the value of a holder that was cut off: "\nBY\nREASON", both encoded. */
+static void tell_breakage(const char *at, struct pawl_entry *entry, char *by, char *reason)
+{
+        size_t length = strcspn(at, "\n");
+
+        decode(at, length, by, PAWL_OWNER_MAX + 1);
+        at += length + (at[length] == '\n');
+        decode(at, strcspn(at, "\n"), reason, PAWL_BREAK_REASON_MAX + 1);
+        entry->broken_by = by;
+        entry->reason = reason;
+}
+
 static void tell_past(struct inquiry *inquiry, const char *name, const redisReply *line)
 {
+        char by[PAWL_OWNER_MAX + 1], reason[PAWL_BREAK_REASON_MAX + 1], *end;
         struct pawl_entry entry = {.name = name, .role = PAWL_ROLE_PAST};
         struct value value;
 
         if (line->type != REDIS_REPLY_ARRAY || line->elements != 3 || !has_text(line->element[0]) ||
             !has_text(line->element[1]) || !has_text(line->element[2]))
                 return;
+        end = strchr(line->element[2]->str, '\n');
+        if (end)
+                *end = '\0';
         split(line->element[2]->str, &value);
         if (!is_ours(&value, TOKEN + 1))
                 return;
         describe(&value, &entry);
         entry.how = how_of(line->element[0]->str);
+        if (end && entry.how == PAWL_HOW_BROKEN)
+                tell_breakage(end + 1, &entry, by, reason);
         entry.until_ms = strtoll(line->element[1]->str, NULL, 10);
         if (*line->element[1]->str == '+')
                 entry.until_ms += entry.since_ms;
@@ -522,24 +540,27 @@ static void scan_answered(struct ask *ask, const redisReply *reply, const struct
 
 /* ---- break, ask -------------------------------------------------------------------------------------------------- */
 
-static int write_on_name(struct ask *ask, struct wire *wire, enum script script)
+static int write_break(struct ask *ask, struct wire *wire)
 {
         const struct question *question = question_of(ask);
 
-        write_script(wire, ask, script, LOCK_KEYS, LOCK_KEYS + 1);
+        write_script(wire, ask, SCRIPT_BREAK, LOCK_KEYS, LOCK_KEYS + 4);
         write_lock_keys(wire, question->name, strlen(question->name));
         write_text(wire, question->redis->history);
+        write_number(wire, (int64_t)question->token);
+        write_text(wire, question->redis->owner);
+        write_text(wire, question->reason);
         return write_end(wire);
-}
-
-static int write_break(struct ask *ask, struct wire *wire)
-{
-        return write_on_name(ask, wire, SCRIPT_BREAK);
 }
 
 static int write_ask(struct ask *ask, struct wire *wire)
 {
-        return write_on_name(ask, wire, SCRIPT_ASK);
+        const struct question *question = question_of(ask);
+
+        write_script(wire, ask, SCRIPT_ASK, LOCK_KEYS, LOCK_KEYS + 1);
+        write_lock_keys(wire, question->name, strlen(question->name));
+        write_text(wire, question->redis->history);
+        return write_end(wire);
 }
 
 static void count_answered(struct ask *ask, const redisReply *reply, const struct pawl_why *why)
@@ -547,7 +568,11 @@ static void count_answered(struct ask *ask, const redisReply *reply, const struc
         struct question *question = question_of(ask);
 
         if (question_heard(question, reply, why))
-                question_finish(question, reply->integer > 0 ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+                question_finish(question,
+                                reply->integer > 0   ? PAWL_OK
+                                : reply->integer < 0 ? PAWL_BUSY
+                                                     : PAWL_NOT_FOUND,
+                                NULL);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -569,7 +594,13 @@ static void inspect_history(struct engine *engine, struct inquiry *inquiry)
 
 static void inspect_break(struct engine *engine, struct inquiry *inquiry)
 {
-        question_begin(engine, inquiry, write_break, count_answered);
+        struct question *question = question_new(engine, inquiry, write_break, count_answered);
+
+        if (!question)
+                return;
+        question->token = inquiry->token;
+        write_reason(inquiry->reason, question->reason);
+        question_ask(question);
 }
 
 static void inspect_ask(struct engine *engine, struct inquiry *inquiry)

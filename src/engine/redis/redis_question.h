@@ -20,7 +20,9 @@ struct question {
         bool queues; /* the second walk: names that somebody waits for */
         char **keys;
         size_t count, room, shown;
-        struct deposit *deposit; /* of a store; freed with the question */
+        struct deposit *deposit;                    /* of a store; freed with the question */
+        uint64_t token;                             /* of a break: the holder that is meant; 0: all */
+        char reason[3 * PAWL_BREAK_REASON_MAX + 1]; /* encoded */
 };
 
 static inline struct question *question_of(struct ask *ask)

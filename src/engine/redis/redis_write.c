@@ -163,6 +163,14 @@ static char *put_encoded(char *at, const char *text)
         return at + name_encode(text, length, ":/@+,=()[]", at);
 }
 
+void write_reason(const char *reason, char *out)
+{
+        char word[3 * PAWL_BREAK_REASON_MAX + 2];
+
+        *put_encoded(word, reason) = '\0';
+        strcpy(out, word + 1);
+}
+
 /* UID CLIENT TTL DELAY MODE LIMIT FLAGS AGE OWNER NOTE: the same bytes each time, for the server finds it by them. */
 size_t record_make(const struct part *part, char *record)
 {

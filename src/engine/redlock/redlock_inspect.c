@@ -6,7 +6,7 @@
 
 #include "redlock.h"
 
-enum what { WHAT_LIST, WHAT_SHOW, WHAT_BREAK, WHAT_ASK, WHAT_EXAMINE, WHAT_INIT };
+enum what { WHAT_LIST, WHAT_SHOW, WHAT_CHOOSE, WHAT_BREAK, WHAT_ASK, WHAT_EXAMINE, WHAT_INIT };
 
 #define CLOCKS_APART UINT64_C(1000000) /* us */
 
@@ -30,6 +30,7 @@ struct survey {
         struct list listed; /* redlock->inquiries */
         struct redlock *redlock;
         struct inquiry *asker; /* NULL: does not wait any longer */
+        uint64_t token;        /* of a break: the holder that is meant; 0: any */
         enum what what;
         bool begun;
         bool marked; /* of init */
@@ -39,6 +40,7 @@ struct survey {
         struct list seen;
         struct pawl_why why; /* of the last node that failed */
         char *name;
+        uint64_t numbers[NODES_MOST];        /* of the holder that is meant, on each node */
         struct probe probes[2 * NODES_MOST]; /* the second half asks for those who wait */
 };
 
@@ -354,8 +356,78 @@ static void finish_interference(struct survey *survey)
                 answer(survey, survey->ok ? PAWL_OK : PAWL_NOT_FOUND, NULL);
 }
 
+/* ---- one holder of a token -------------------------------------------------------------------------------------------
+ *
+ * Who holds on a majority is found first (WHAT_CHOOSE); then each of its votes is taken away by the number that it has
+ * there, which may be greater than the token (merge). Each node compares and deletes in one step, so another holder that
+ * has come meanwhile keeps its votes. */
+
+/* NULL: a majority has none with this token; *others: it has one with another. */
+static const struct seen *find_meant(struct survey *survey, bool *others)
+{
+        *others = false;
+        for (struct list *at = survey->seen.next; at != &survey->seen; at = at->next) {
+                struct seen *seen = container_of(at, struct seen, listed);
+                nodes_t nodes;
+
+                if (seen->told || seen->entry.role != PAWL_ROLE_HOLDER)
+                        continue;
+                seen = merge(survey, seen, &nodes);
+                if (how_many(nodes) < survey->redlock->quorum)
+                        continue;
+                if (seen->entry.token == survey->token)
+                        return seen;
+                *others = true;
+        }
+        return NULL;
+}
+
+static uint64_t number_on(const struct survey *survey, const struct seen *meant, const struct node *node)
+{
+        for (struct list *at = survey->seen.next; at != &survey->seen; at = at->next) {
+                const struct seen *seen = container_of(at, struct seen, listed);
+
+                if (seen->nodes & node->bit && same_lock(&meant->entry, &seen->entry))
+                        return seen->entry.token;
+        }
+        return 0;
+}
+
+static void ask_nodes(struct survey *survey, nodes_t nodes);
+
+/* True if its votes are being taken away. */
+static bool finish_choosing(struct survey *survey)
+{
+        struct redlock *redlock = survey->redlock;
+        const struct seen *meant;
+        struct pawl_why why;
+        nodes_t nodes = 0;
+        bool others;
+
+        if (how_many(survey->ok | survey->missing) < redlock->quorum) {
+                answer(survey, trust_why(redlock, &why), why.text);
+                return false;
+        }
+        meant = find_meant(survey, &others);
+        if (!meant) {
+                answer(survey, others ? PAWL_BUSY : PAWL_NOT_FOUND, NULL);
+                return false;
+        }
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                survey->numbers[i] = number_on(survey, meant, &redlock->nodes[i]);
+                if (survey->numbers[i])
+                        nodes |= redlock->nodes[i].bit;
+        }
+        survey->what = WHAT_BREAK;
+        survey->ok = survey->missing = 0;
+        ask_nodes(survey, nodes);
+        return true;
+}
+
 static void finish(struct survey *survey)
 {
+        if (survey->asker && survey->what == WHAT_CHOOSE && finish_choosing(survey))
+                return;
         if (survey->asker && (survey->what == WHAT_LIST || survey->what == WHAT_SHOW))
                 finish_lines(survey);
         else if (survey->asker && survey->what == WHAT_EXAMINE)
@@ -374,7 +446,7 @@ static void on_answered(struct inquiry *inquiry, int code, const char *why)
 
         if (!second && code == PAWL_OK)
                 survey->ok |= bit;
-        else if (!second && code == PAWL_NOT_FOUND)
+        else if (!second && (code == PAWL_NOT_FOUND || code == PAWL_BUSY)) /* busy: it has gone, and another came */
                 survey->missing |= bit;
         else if (code != PAWL_OK && code != PAWL_NOT_FOUND)
                 why_set(&survey->why, code, "%s", why ? why : "");
@@ -408,9 +480,12 @@ static void ask_node(struct survey *survey, struct node *node)
                 inspect->list(node->engine, inquiry);
                 break;
         case WHAT_SHOW:
+        case WHAT_CHOOSE:
                 inspect->show(node->engine, inquiry);
                 break;
         case WHAT_BREAK:
+                inquiry->token = survey->numbers[node - survey->redlock->nodes];
+                inquiry->reason = survey->asker->reason;
                 inspect->break_(node->engine, inquiry);
                 break;
         case WHAT_ASK:
@@ -424,10 +499,10 @@ static void ask_node(struct survey *survey, struct node *node)
 }
 
 /* One bit more than there are nodes: answers may come before everybody is asked. */
-static void ask_all(struct survey *survey)
+static void ask_nodes(struct survey *survey, nodes_t nodes)
 {
         struct redlock *redlock = survey->redlock;
-        nodes_t nodes = trust_reachable(redlock), guard = (nodes_t)1 << NODES_MOST;
+        nodes_t guard = (nodes_t)1 << NODES_MOST;
 
         survey->out = nodes | guard;
         for (uint32_t i = 0; i < redlock->count; i++) {
@@ -441,6 +516,11 @@ static void ask_all(struct survey *survey)
         survey->out &= ~guard;
         if (!survey->out)
                 finish(survey);
+}
+
+static void ask_all(struct survey *survey)
+{
+        ask_nodes(survey, trust_reachable(survey->redlock));
 }
 
 /* ---- marking ----------------------------------------------------------------------------------------------------- */
@@ -542,6 +622,7 @@ static void ask(struct engine *engine, struct inquiry *asker, enum what what)
         survey->redlock = redlock;
         survey->asker = asker;
         survey->what = what;
+        survey->token = asker->token;
         survey->asked_at = redlock_now(redlock);
         list_init(&survey->seen);
         list_append(&redlock->inquiries, &survey->listed);
@@ -560,7 +641,7 @@ static void inspect_show(struct engine *engine, struct inquiry *inquiry)
 
 static void inspect_break(struct engine *engine, struct inquiry *inquiry)
 {
-        ask(engine, inquiry, WHAT_BREAK);
+        ask(engine, inquiry, inquiry->token ? WHAT_CHOOSE : WHAT_BREAK);
 }
 
 static void inspect_ask(struct engine *engine, struct inquiry *inquiry)

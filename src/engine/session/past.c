@@ -14,6 +14,8 @@ struct past_kept {
         char name[PAWL_NAME_MAX + 1];
         char owner[PAWL_OWNER_MAX + 1];
         char note[PAWL_NOTE_MAX + 1];
+        char by[PAWL_OWNER_MAX + 1]; /* how is broken: who did it, "" if that is not known, and why */
+        char reason[PAWL_BREAK_REASON_MAX + 1];
 };
 
 static void keep(struct past_kept *kept, const struct past_line *line)
@@ -25,6 +27,7 @@ static void keep(struct past_kept *kept, const struct past_line *line)
         kept->line.name = kept->name;
         kept->line.owner = kept->owner;
         kept->line.note = kept->note;
+        kept->by[0] = kept->reason[0] = '\0';
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
@@ -114,9 +117,19 @@ static size_t write_line(const struct past_line *line, char *out)
                                 line->until_ms > 0 ? line->until_ms : 0, line->mode, line->limit, name, owner, note);
 }
 
-char *past_write(struct past *past, size_t *size)
+static size_t write_broken(const char *by, const char *reason, char *out)
 {
-        char *text = past->count ? malloc(past->count * PAST_LINE_MAX) : NULL, *shorter;
+        char who[3 * PAWL_OWNER_MAX + 1], why[3 * PAWL_BREAK_REASON_MAX + 1];
+
+        words_encode(by, PAWL_OWNER_MAX, who);
+        words_encode(reason, PAWL_BREAK_REASON_MAX, why);
+        return (size_t)snprintf(out, PAST_LINE_MAX, "broken %s %s\n", who, why);
+}
+
+/* by: NULL if there is no such line. */
+static char *write_all(struct past *past, const char *by, const char *reason, size_t *size)
+{
+        char *text = past->count ? malloc((past->count + 1) * PAST_LINE_MAX) : NULL, *shorter;
 
         *size = 0;
         if (!text)
@@ -126,8 +139,20 @@ char *past_write(struct past *past, size_t *size)
                 *size += write_line(&kept->line, text + *size);
                 drop(past, kept);
         }
+        if (by)
+                *size += write_broken(by, reason, text + *size);
         shorter = realloc(text, *size);
         return shorter ? shorter : text;
+}
+
+char *past_write(struct past *past, size_t *size)
+{
+        return write_all(past, NULL, NULL, size);
+}
+
+char *past_write_broken(struct past *past, const char *by, const char *reason, size_t *size)
+{
+        return write_all(past, by, reason, size);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
@@ -178,16 +203,42 @@ static int add(struct past_view *view, const struct past_kept *kept)
         return PAWL_OK;
 }
 
+static bool read_broken(const char *text, size_t size, struct past_kept *kept)
+{
+        struct words words = {.at = text, .end = text + size};
+
+        return words_is(&words, "broken") && words_text(&words, PAWL_OWNER_MAX, kept->by) &&
+               words_text(&words, PAWL_BREAK_REASON_MAX, kept->reason) && words_end(&words);
+}
+
+/* Who broke them is said behind them. */
+static void add_broken(struct past_view *view, size_t from, const struct past_kept *broken)
+{
+        for (size_t i = from; i < view->count; i++) {
+                struct past_kept *kept = view->lines[i];
+
+                if (kept->line.how != PAWL_HOW_BROKEN)
+                        continue;
+                memcpy(kept->by, broken->by, sizeof(kept->by));
+                memcpy(kept->reason, broken->reason, sizeof(kept->reason));
+        }
+}
+
 int past_read(struct past_view *view, const char *text, size_t size, const char *name)
 {
         struct past_kept kept;
         const char *end = size ? text + size : text;
+        size_t from = view->count;
 
         /* No batch of ours has more lines: who writes a longer one cannot make us take more memory for it. */
-        for (size_t lines = 0; text < end && lines < PAST_LINES; lines++) {
+        for (size_t lines = 0; text < end && lines <= PAST_LINES; lines++) {
                 const char *stop = memchr(text, '\n', (size_t)(end - text));
                 size_t length = (size_t)((stop ? stop : end) - text);
-                if (read_line(text, length, &kept) && strcmp(kept.name, name) == 0 && add(view, &kept) != PAWL_OK)
+
+                if (read_broken(text, length, &kept))
+                        add_broken(view, from, &kept);
+                else if (lines < PAST_LINES && read_line(text, length, &kept) && strcmp(kept.name, name) == 0 &&
+                         add(view, &kept) != PAWL_OK)
                         return PAWL_NO_MEMORY;
                 text = stop ? stop + 1 : end;
         }
@@ -213,16 +264,19 @@ bool past_awaits_end(const struct past_view *view, bool (*holds)(void *arg, uint
 /* The latest first; of one token the end before its beginning, and who broke it knows best how it ended. */
 static int latest_first(const void *a, const void *b)
 {
-        const struct past_line *one = &(*(struct past_kept *const *)a)->line,
-                               *other = &(*(struct past_kept *const *)b)->line;
+        const struct past_kept *left = *(struct past_kept *const *)a, *right = *(struct past_kept *const *)b;
+        const struct past_line *one = &left->line, *other = &right->line;
 
         if (one->token != other->token)
                 return one->token > other->token ? -1 : 1;
-        return (one->how < other->how) - (one->how > other->how);
+        if (one->how != other->how)
+                return one->how > other->how ? -1 : 1;
+        return (*right->by != '\0') - (*left->by != '\0');
 }
 
-static void tell(struct inquiry *inquiry, const struct past_line *line, int64_t until_ms)
+static void tell(struct inquiry *inquiry, const struct past_kept *kept, int64_t until_ms)
 {
+        const struct past_line *line = &kept->line;
         struct pawl_entry entry = {.name = line->name,
                                    .owner = line->owner,
                                    .note = line->note,
@@ -232,7 +286,9 @@ static void tell(struct inquiry *inquiry, const struct past_line *line, int64_t 
                                    .role = PAWL_ROLE_PAST,
                                    .how = line->how ? line->how : PAWL_HOW_EXPIRED,
                                    .mode = line->mode,
-                                   .max_holders = line->limit};
+                                   .max_holders = line->limit,
+                                   .broken_by = kept->by,
+                                   .reason = kept->reason};
 
         if (entry.until_ms < entry.since_ms)
                 entry.until_ms = entry.since_ms;
@@ -253,7 +309,7 @@ void past_tell(struct past_view *view, struct inquiry *inquiry, bool (*holds)(vo
                         continue;
                 last = line->token;
                 if (!(line->how == 0 && holds(arg, line->token)))
-                        tell(inquiry, line, next_since);
+                        tell(inquiry, view->lines[i], next_since);
                 next_since = line->since_ms;
         }
         past_view_free(view);

@@ -4,7 +4,10 @@
  *
  *   TOKEN HOW SINCE_MS UNTIL_MS MODE LIMIT NAME OWNER NOTE
  *
- * HOW is enum pawl_how, 0 for a beginning. A hold that began, has no end and is not there any more has expired. */
+ * HOW is enum pawl_how, 0 for a beginning. A hold that began, has no end and is not there any more has expired. A batch
+ * of holds that were broken, all by one client, has one more line behind them, which older versions pass over:
+ *
+ *   broken BY REASON */
 #ifndef PAWL_PAST_H
 #define PAWL_PAST_H
 
@@ -18,7 +21,7 @@
 enum {
         PAST_LINES = 64, /* in a batch; of more the oldest are forgotten */
         PAST_LINE_MAX = 160 + 3 * (PAWL_NAME_MAX + PAWL_OWNER_MAX + PAWL_NOTE_MAX),
-        PAST_BATCH_MAX = PAST_LINES * PAST_LINE_MAX
+        PAST_BATCH_MAX = (PAST_LINES + 1) * PAST_LINE_MAX
 };
 
 struct past_line {
@@ -43,6 +46,8 @@ void past_free(struct past *past); /* also if it is zeroed only */
 void past_note(struct past *past, const struct past_line *line);
 /* All of it as one batch, and it is empty. The text is the caller's to free; NULL if there is nothing, or no memory. */
 char *past_write(struct past *past, size_t *size);
+/* The same of holds that were all broken: who did, and why. */
+char *past_write_broken(struct past *past, const char *by, const char *reason, size_t *size);
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 

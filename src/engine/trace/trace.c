@@ -332,6 +332,8 @@ static struct inquiry *pass(struct trace *trace, const char *what, struct inquir
         *passing = (struct passing){
                 .inquiry = {.name = asker->name,
                             .force = asker->force,
+                            .token = asker->token,
+                            .reason = asker->reason,
                             .data = asker->data,
                             .size = asker->size,
                             .keep = asker->keep,

@@ -27,7 +27,10 @@ struct mail {
 /* The rest of such a question. */
 struct force {
         bool breaks;
-        bool chosen; /* who held when it was first looked: nobody who came later is cut off */
+        bool chosen;    /* who held when it was first looked: nobody who came later is cut off */
+        bool others;    /* hold it at this look, chosen or not */
+        uint64_t token; /* of the one that is meant; 0: all */
+        char reason[PAWL_BREAK_REASON_MAX + 1];
         int64_t *czxids;
         size_t count;
         int64_t until; /* how long to wait for mailboxes */
@@ -91,6 +94,13 @@ static bool is_chosen(const struct force *force, const struct zk_seen *seen)
         return false;
 }
 
+static bool is_meant(const struct zk_question *question, const struct zk_seen *seen)
+{
+        const struct force *force = force_of(question);
+
+        return !force->token || zk_token(question->zk, seen->czxid) == force->token;
+}
+
 static int choose(struct zk_question *question)
 {
         struct force *force = force_of(question);
@@ -99,7 +109,7 @@ static int choose(struct zk_question *question)
         if (!force->czxids)
                 return PAWL_NO_MEMORY;
         for (size_t i = 0; i < question->seen_count; i++)
-                if (question->seen[i].holds && question->seen[i].there)
+                if (question->seen[i].holds && question->seen[i].there && is_meant(question, &question->seen[i]))
                         force->czxids[force->count++] = question->seen[i].czxid;
         force->chosen = true;
         return PAWL_OK;
@@ -108,12 +118,15 @@ static int choose(struct zk_question *question)
 /* Leaves of those who were seen the next few who are to be told; the number of them. */
 static size_t narrow(struct zk_question *question)
 {
+        struct force *force = force_of(question);
         size_t left = 0;
 
+        force->others = false;
         for (size_t i = 0; i < question->seen_count; i++) {
                 struct zk_seen *seen = &question->seen[i];
 
-                seen->holds = left < AT_ONCE && is_chosen(force_of(question), seen);
+                force->others = force->others || (seen->holds && seen->there);
+                seen->holds = left < AT_ONCE && is_chosen(force, seen);
                 left += seen->holds;
         }
         return left;
@@ -310,14 +323,15 @@ static void break_done(struct zk_question *question)
         if (question->zk->history)
                 note_past(question, &past);
         tell_own(question);
-        text = past_write(&past, &size);
+        text = past_write_broken(&past, question->zk->engine.host->owner, force_of(question)->reason, &size);
         past_free(&past);
         if (!text) {
                 break_over(question);
                 return;
         }
-        out = zk_question_flight(question, NULL, size + ZK_REQUEST_ROOM);
-        if (out) {
+        out = zk_question_flight(question, NULL, size + ZK_OWN_ROOM + 2 * ZK_REQUEST_ROOM);
+        if (out) { /* the holder may be gone, and may have written nothing that would have made the place for it */
+                zk_request_above_past(question->session, out);
                 zk_request_past(question->session, out, text, size);
                 zk_question_send(question, take_nothing, break_over);
         }
@@ -606,7 +620,11 @@ static void force_looked(struct zk_question *question)
                 return;
         }
         if (narrow(question) == 0) {
-                zk_question_finish(question, force->breaks && force->asked ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+                zk_question_finish(question,
+                                   force->breaks && force->asked   ? PAWL_OK
+                                   : force->token && force->others ? PAWL_BUSY
+                                                                   : PAWL_NOT_FOUND,
+                                   NULL);
                 return;
         }
         if (list_mails(question) != PAWL_OK) {
@@ -651,6 +669,8 @@ static void force_inquire(struct engine *engine, struct inquiry *inquiry, bool b
                 return;
         }
         force->breaks = breaks;
+        force->token = inquiry->token;
+        snprintf(force->reason, sizeof(force->reason), "%s", inquiry->reason ? inquiry->reason : "");
         force->until = breaks ? zk_now(question->zk) + BREAK_PATIENCE * MS : zk_inspect_until(question->zk);
         question->rest = force;
         question->ended = force_ended;

@@ -102,7 +102,9 @@ void zk_examine_up(struct zk *zk);
 void zk_examine_down(struct zk *zk, const struct pawl_why *why);
 void zk_examine_free(struct zk *zk);
 
-/* zk_past.c: a batch of lines as a request that makes it (for a break); what the owner of an adopted lease was. */
+/* zk_past.c: what must be there above the batches, in ZK_OWN_ROOM and ZK_REQUEST_ROOM; a batch of lines as a request
+ * that makes it (for a break); what the owner of an adopted lease was. */
+void zk_request_above_past(struct zk_session *session, struct jute_out *out);
 void zk_request_past(struct zk_session *session, struct jute_out *out, const char *text, size_t size);
 
 /* A lease that is taken up, or was: whose it is, and how to reach it. */

@@ -126,6 +126,16 @@ static void trim(struct zk_past *past, struct zk_session *session)
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
+void zk_request_above_past(struct zk_session *session, struct jute_out *out)
+{
+        char path[ZK_PATH_MAX];
+
+        zk_request_own(session, out);
+        zk_path_of_own(session->zk, "past", path);
+        zk_request(session, ZK_CREATE2);
+        jute_put_create(out, path, "", 0, session->zk->acl, ZK_PERSISTENT);
+}
+
 void zk_request_past(struct zk_session *session, struct jute_out *out, const char *text, size_t size)
 {
         char path[ZK_PATH_MAX];
@@ -187,16 +197,6 @@ static void flush_answered(struct zk_ask *ask, int error, struct jute_in *reply)
                 write_later(past);
 }
 
-static void request_above(struct zk_session *session, struct jute_out *out)
-{
-        char path[ZK_PATH_MAX];
-
-        zk_request_own(session, out);
-        zk_path_of_own(session->zk, "past", path);
-        zk_request(session, ZK_CREATE2);
-        jute_put_create(out, path, "", 0, session->zk->acl, ZK_PERSISTENT);
-}
-
 /* One that is connected, of whatever kind: what is written does not hang on it. NULL: there is none. */
 static struct zk_session *find_connected(const struct zk *zk)
 {
@@ -233,7 +233,7 @@ static void flush(struct zk_past *past)
         zk_ask_init(&past->ask, flush_answered);
         out = zk_begin(session, &past->ask, past->size + ZK_OWN_ROOM + 2 * ZK_REQUEST_ROOM);
         if (past->missing)
-                request_above(session, out);
+                zk_request_above_past(session, out);
         zk_request_past(session, out, past->text, past->size);
         if (zk_send(session) == PAWL_OK)
                 past->session = session;

@@ -30,7 +30,7 @@ except ImportError:
 
 URL = os.environ["POSTGRES_URL"]
 SCHEMA_SQL = (SOURCE / "src/engine/postgres/schema.sql").read_text(encoding="utf-8")
-OLDER_SQL = {version: (SOURCE / ("tests/engine/postgres/schema-%d.sql" % version)).read_text(encoding="utf-8") for version in (1, 2)}
+OLDER_SQL = {version: (SOURCE / ("tests/engine/postgres/schema-%d.sql" % version)).read_text(encoding="utf-8") for version in (1, 2, 3)}
 TRUST_SQL = re.sub(r"^--.*\n", "", (SOURCE / "src/base/pq_trust.sql").read_text(encoding="utf-8"), flags=re.M)
 STATEMENTS = dict(re.findall(r"^-- name: (\w+)\n(.*?)\n(?:\n|\Z)", (SOURCE / "src/engine/postgres/statements.sql").read_text(
     encoding="utf-8"), re.S | re.M))
@@ -139,8 +139,8 @@ class Session:
     def cancel(self, name, uid):
         return self.first_and_grants(self(statement("cancel"), name, uid, self.client), uid)
 
-    def breaks(self, name):
-        return self.first_and_grants(self(statement("break"), name, self.client), None)
+    def breaks(self, name, token=0, owner="an administrator", reason=""):
+        return self.first_and_grants(self(statement("break"), name, self.client, token, owner, reason), None)
 
     @staticmethod
     def first_and_grants(rows, uid):
@@ -191,10 +191,12 @@ class Claim:
 
 
 class Entry:
-    def __init__(self, role, name, owner, note, token, remaining, since, until, how, mode, limit, waiters, detached, age):
+    def __init__(self, role, name, owner, note, token, remaining, since, until, how, mode, limit, waiters, detached, age, broken_by,
+                 reason):
         self.role, self.name, self.owner, self.note, self.token = role, name, owner, note, token
         self.remaining, self.since, self.until, self.how = remaining, since, until, how
         self.mode, self.limit, self.waiters, self.detached, self.age = mode, limit, waiters, detached, age
+        self.broken_by, self.reason = broken_by, reason
 
 
 def statement(name):
@@ -649,6 +651,59 @@ def a_break_cuts_off_every_shared_holder_and_counts_them():
     equal((one.row("b2", "holders"), one.row("b2", "crowded")), (0, False))
     equal(two.breaks("b2"), (0, []))
     require(two.attempt("b2") > held[2].token)
+
+
+@test
+def a_break_with_a_token_cuts_off_that_holder_alone():
+    one, two, three = Session(), Session(), Session()
+    held = one.hold("b5", delay=0)
+    waiting = three.acquire("b5")
+    equal(two.breaks("b5", held.token - 1), (-1, []))
+    equal(two.breaks("b5", held.token + 1), (-1, []))
+    equal((one.row("b5", "uid"), one.row("b5", "broken")), (held.uid, None))
+    equal(two.breaks("b5", held.token, "the night", "it hangs"), (1, []))
+    one.told("broken", held.uid)
+    three.told("granted", waiting.uid)
+    entry = [entry for entry in two.show("b5") if entry.role == PAST][0]
+    equal((entry.how, entry.token, entry.broken_by, entry.reason), (BROKEN, held.token, "the night", "it hangs"))
+    equal(two.breaks("b5", held.token), (-1, []))
+    equal(three.release("b5", waiting.uid)[0], 1)
+    equal(two.breaks("b5", held.token), (0, []))
+
+
+@test
+def a_break_with_a_token_leaves_the_others_who_share():
+    one, two = Session(), Session()
+    held = [one.hold("b6", mode=1, limit=3) for _ in range(3)]
+    waiting = two.acquire("b6", mode=1, limit=3)
+    equal(two.breaks("b6", held[1].token, "the night"), (1, [(waiting.uid, one.row("b6", "token"), 10000)]))
+    one.told("broken", held[1].uid)
+    equal(one.row("b6", "holders"), 3)
+    equal(one.renew(*[("b6", claim.uid) for claim in held]), {held[0].uid: 1, held[1].uid: 2, held[2].uid: 1})
+    equal(two.breaks("b6", 1), (-1, []))
+    equal(two.breaks("b6", 0, "the day"), (3, []))
+    equal([entry.broken_by for entry in one.show("b6")], ["the day"] * 3 + ["the night"])
+
+
+@test
+def only_the_last_breaks_are_kept():
+    one = Session()
+    for number in range(12):
+        held = one.hold("b7")
+        equal(one.breaks("b7", held.token, "me", str(number))[0], 1)
+    equal([entry.reason for entry in one.show("b7")], [str(number) for number in range(11, 3, -1)])
+    equal(one("SELECT cardinality(broken) FROM lock WHERE name = 'b7'"), [(8,)])
+
+
+@test
+def clients_before_version_4_break_as_they_did():
+    one, two = Session(), Session()
+    held = one.hold("b8")
+    equal(two("SELECT uid, token, lease FROM break_holders(%s, %s)", "b8", two.client), [(None, 1, 0)])
+    one.told("broken", held.uid)
+    equal([(entry.how, entry.broken_by, entry.reason) for entry in two.show("b8")], [(BROKEN, "", "")])
+    equal(len(two("SELECT role, name, owner, note, token, remaining, since, until, how, mode, max_holders, waiters, detached, age "
+                  "FROM show_lock('b8')")), 1)
 
 
 @test
@@ -1159,7 +1214,7 @@ def who_may_only_execute_can_use_every_function_and_touch_no_table():
         for grant in "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl", "USAGE ON SEQUENCE pawl.advisory_token":
             admin(sql.SQL("GRANT " + grant + " TO {}").format(sql.Identifier(role)))
         worker = Session(user=role, password=word)
-        equal((worker.version, worker.pid, worker.fast), (3, worker("SELECT pg_backend_pid()")[0][0], False))
+        equal((worker.version, worker.pid, worker.fast), (4, worker("SELECT pg_backend_pid()")[0][0], False))
         held = worker.hold("w1")
         waiting = worker.acquire("w1")
         equal([grant[0] for grant in worker.release("w1", held.uid)[1]], [waiting.uid])
@@ -1325,14 +1380,14 @@ def becomes_as_new(version):
 def a_schema_that_is_newer_is_not_replaced():
     one, schema = Session(), "newer%d" % random.getrandbits(30)
     install(schema)
-    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 4'").format(
+    one(sql.SQL("CREATE OR REPLACE FUNCTION {}.lock_version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 5'").format(
         sql.Identifier(schema)))
     try:
         install(schema)
         raise Wrong("it was replaced")
     except psycopg2.Error as error:
-        require("version 4, which is newer" in str(error), error)
-    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 4)
+        require("version 5, which is newer" in str(error), error)
+    equal(one(sql.SQL("SELECT {}.lock_version()").format(sql.Identifier(schema)))[0][0], 5)
     one(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
 
 
@@ -1342,7 +1397,7 @@ def first_users_who_come_at_once_make_one_schema():
     together(*[lambda: install(schema)] * 6)
     one, pawl = Session(schema), Session()
     held = one.hold("a1")
-    equal((one.serves_since, one.version), (1, 3))
+    equal((one.serves_since, one.version), (1, 4))
     require(pawl.row("a1", "token") != held.token)
     one("SELECT release('a1', %s, %s, false)", held.uid, one.client)
     one.close()

@@ -144,6 +144,28 @@ def a_lease_is_taken_up():
         check("and who took it up is told", soon(lambda: other.ask("lost") == 1))
 
 
+def one_holder_is_broken_by_its_token():
+    with Nodes(5) as nodes:
+        holder = Peer(nodes.url())
+        check("a lock is taken", soon(lambda: holder.ask("acquire a 0 60000") == OK))
+        check("on all nodes", soon(lambda: all(node.locks() for node in nodes)))
+        token, value = int(holder.token), nodes[0]("GET", "lock:a")
+        equal("its number stands where it is looked for", int(value[-30:-14]), token)
+        nodes[0]("SET", "lock:a", value[:-30] + "%016d" % (token + 7) + value[-14:], "KEEPTTL")
+        nodes[4].kill()
+        for wrong in token - 1, token + 7:
+            status, _, said = pawl("-e", nodes.url(), "break", "--if-token", str(wrong), "a")
+            check("another token breaks nothing, not even one that a node has", status == 1 and str(token) in said, (status, said))
+        equal("it is held on all that are there", [bool(node.locks()) for node in list(nodes)[:4]], [True] * 4)
+        status, _, said = pawl("-e", nodes.url(), "break", "--if-token", str(token), "--reason", "it hangs", "a")
+        equal("its own does", status, 0)
+        check("the reason is not kept, which is said", "the reason is not kept" in said, said)
+        check("no node has it, whatever number it had there", soon(lambda: not any(node.locks() for node in list(nodes)[:4])),
+              [node.locks() for node in list(nodes)[:4]])
+        check("the holder is told", soon(lambda: holder.ask("lost") == 1))
+        equal("nobody has it now", pawl("-e", nodes.url(), "break", "--if-token", str(token), "a")[0], 1)
+
+
 def three_of_five_are_stopped():
     with Nodes(5) as nodes:
         url = nodes.url("?timeout=2s")
@@ -527,7 +549,8 @@ def what_is_no_quorum_is_refused():
         check("one server under two names", status == 125 and "same server" in said, said)
 
 
-TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, three_of_five_are_stopped, one_of_five_is_stopped,
+TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, one_holder_is_broken_by_its_token,
+         three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
          doctor_and_a_node_that_hangs, names_of_our_own_keys,
          an_account_may_not_publish, a_node_is_busy, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,

@@ -211,6 +211,17 @@ def a_break_cuts_the_holder_off_and_it_is_told_why():
 
 
 @test
+def who_broke_the_first_lock_of_a_place_is_remembered():
+    """The holder is gone, and may not have made the node above the history."""
+    store = ZooKeeper.one()
+    equal(pawl("acquire", "-e", store.url(), "--ttl", "60s", "a").code, 0)
+    done = pawl("break", "-e", store.url(), "--owner", "the night", "--reason", "it hangs", "a")
+    equal(done.code, 0, done.errors)
+    past = [line for line in shown(store, "a") if line["role"] == "past"]
+    equal([(line["how"], line["broken_by"], line["reason"]) for line in past], [("broken", "the night", "it hangs")])
+
+
+@test
 def a_break_removes_a_stranger_too():
     store = ZooKeeper.one()
     node = stranger(store, "a", "0123456789abcdef0123456789abcdef__lock__")
