@@ -183,7 +183,7 @@ int client_open(enum pawl_drive drive, pawl_client **client);
 int client_do(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* The same for commands that only read: the client is NULL if there is no store yet, and none is made. */
 int client_open_to_look(pawl_client **client);
-/* The same for who has done that: nothing is said, and an error of the library returned. */
+/* A second try: nothing is said, and an error of the library is returned. */
 int client_look_again(pawl_client **client, struct pawl_why *why);
 int client_look(int (*job)(pawl_client *client, const char *argument), const char *argument);
 /* Then: which store is not there, in the words of the library. */

@@ -57,9 +57,10 @@ struct live {
         struct view view;
         struct keys keys;
         bool asking;
-        int64_t ask_at; /* now_ns() */
-        uint32_t left;  /* answers until the end; 0: no end */
-        int signal;     /* what ended it */
+        int64_t ask_at;        /* now_ns() */
+        int64_t sequence_ends; /* what was typed until then belongs to the Escape before it */
+        uint32_t left;         /* answers until the end; 0: no end */
+        int signal;            /* what ended it */
         int status;
 };
 
@@ -159,15 +160,21 @@ static bool take_keys(struct live *live, bool over)
         return true;
 }
 
+static int64_t ms_until(int64_t time)
+{
+        int64_t left_ms = (time - now_ns() + 999999) / 1000000;
+
+        return left_ms > 0 ? left_ms : 0;
+}
+
 static int until_due_ms(const struct live *live)
 {
-        int64_t left_ms = (live->ask_at - now_ns() + 999999) / 1000000;
+        int64_t left_ms = live->asking ? request.interval_ms : ms_until(live->ask_at); /* the clock goes on */
+        int64_t over_ms = keys_wait(&live->keys) ? ms_until(live->sequence_ends) : INT32_MAX;
 
-        if (keys_wait(&live->keys))
-                return SEQUENCE_MS;
-        if (live->asking || left_ms > request.interval_ms)
-                left_ms = request.interval_ms; /* the clock goes on */
-        return left_ms <= 0 ? 0 : left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
+        if (over_ms < left_ms)
+                left_ms = over_ms;
+        return left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
 }
 
 /* Until something happens. False: it ends. */
@@ -182,9 +189,12 @@ static bool wait_for_events(struct live *live)
                 return errno == EINTR;
         if (!take_signals(live))
                 return false;
-        if (fds[1].revents && !keys_read(&live->keys))
-                return false;
-        return take_keys(live, !fds[1].revents) && take_answer(live);
+        if (fds[1].revents) {
+                if (!keys_read(&live->keys))
+                        return false;
+                live->sequence_ends = now_ns() + SEQUENCE_MS * INT64_C(1000000);
+        }
+        return take_keys(live, now_ns() >= live->sequence_ends) && take_answer(live);
 }
 
 static int show_live(struct signals *signals, pawl_client **client)
@@ -279,7 +289,7 @@ static int run(const struct command *command, int argc, char **argv)
         live = screen_exists() && !settings.json;
         if (live) {
                 settings.look_ms = LOOK_MS;
-                settings.quiet = true; /* what goes wrong stands on the screen */
+                settings.quiet = true; /* what goes wrong is shown on the screen */
         }
         status = client_open_to_look(&client);
         if (status != EXIT_DONE)

@@ -125,7 +125,7 @@ static size_t bytes_within(const char *text, size_t width, size_t *used)
         return at;
 }
 
-/* Where the last characters begin that take at most so many columns. */
+/* Where the last characters begin that take at most that many columns. */
 static const char *tail_within(const char *text, size_t width)
 {
         size_t left = width_of(text), columns, bytes;

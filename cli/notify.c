@@ -1,5 +1,5 @@
-/* notify.c - what a service manager is told, whether we are ready and what we do, as datagrams to the socket that it names
- * in NOTIFY_SOCKET (sd_notify(3)). Without that variable nothing happens here. */
+/* notify.c - how a service manager is notified that we are ready, and of what we do: datagrams to the socket that it
+ * names in NOTIFY_SOCKET (sd_notify(3)). Without that variable nothing happens here. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>

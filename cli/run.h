@@ -52,7 +52,7 @@ struct claim_request {
         const char *purpose;   /* "waiting for", as people are told; NULL: they are not told that it waits */
         bool silent;           /* nor that it was refused */
         bool leave_with_input; /* the wait ends with standard input: EXIT_DONE */
-        bool ready_to_wait;    /* for a service manager: who waits is ready */
+        bool ready_to_wait;    /* for a service manager: a waiter is ready */
 };
 /* Whoever waits for a claim hears no signal while the store is asked who has it. */
 enum { CLAIM_LOOK_MS = 1000 };
@@ -112,10 +112,10 @@ void waiting_show(struct waiting *);
 /* Takes the line off the terminal. */
 void waiting_end(struct waiting *);
 
-/* ---- notify.c: what a service manager is told ---------------------------------------------------------------------- */
+/* ---- notify.c: notifying a service manager ------------------------------------------------------------------------- */
 
 /* Takes NOTIFY_SOCKET out of the environment, so that COMMAND does not speak for us; pass: COMMAND has it, and says itself
- * whether it is ready. Who does not call this has no manager. */
+ * whether it is ready. Without this call nothing is sent. */
 void notify_begin(bool pass);
 bool notify_wanted(void);
 /* What we do, for people. */

@@ -1,4 +1,4 @@
-/* top_draw.c - the screens of `pawl top`: the list, one lock, the help, and what stands above and below them. */
+/* top_draw.c - the screens of `pawl top`: the list, one lock, the help, and the lines above and below them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -55,7 +55,7 @@ void put_format(struct frame *frame, const char *format, ...)
         put(frame, text);
 }
 
-/* A full line is not erased to its end: the cursor still stands on its last column then. */
+/* A full line is not erased to its end: the cursor is still on its last column then. */
 void line_ends(struct frame *frame)
 {
         fputs("\033[0m", frame->out);

@@ -195,7 +195,7 @@ int64_t row_left_ms(const struct row *row, const struct snapshot *snapshot)
         int64_t left_ms = row->entry.remaining_ms - (unix_ms() - snapshot->at_ms);
 
         if (!row->longest_ms)
-                return -1; /* a lock of another program, or one that goes by its connection */
+                return -1; /* a lock of another program, or one that lasts as long as its connection */
         return left_ms > 0 ? left_ms : 0;
 }
 

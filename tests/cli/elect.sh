@@ -68,5 +68,5 @@ await_file "$scratch/one"
 ok "a leader that was deposed campaigns again" await sh -c '[ "$(wc -l <"$1")" -ge 2 ]' sh "$scratch/one"
 kill -TERM $one
 wait_status $one
-is "and ends when it is told to" "$code" 0
+is "and ends by TERM" "$code" 0
 done_testing

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""notify.py - what `pawl run`, `elect` and `hold` tell a service manager, on a socket as systemd gives it; and how elect ends."""
+"""notify.py - what `pawl run`, `elect` and `hold` send to a service manager, on a socket as systemd makes it; and how elect ends."""
 import os
 import shutil
 import signal
@@ -90,7 +90,7 @@ def run():
     check("a holder", holder.next().get("READY") == "1")
     waiter = Manager("-q", "run", "job", "true")
     said = waiter.next()
-    check("who waits for the lock is not ready, and says what for, also with -q", "READY" not in said and
+    check("a waiter is not ready, and says what for, also with -q", "READY" not in said and
           said.get("STATUS", "").startswith("waiting for 'job': held by somebody"), said)
     equal("a signal ends the wait", waiter.end(), 143)
     check("it was stopping", {"STOPPING": "1"} in waiter.rest())
@@ -122,10 +122,10 @@ def elect():
     equal("COMMAND does not have the socket", environment_of("leader"), [])
     follower = Manager("elect", "boss", "--", "sh", "-c", "echo >%s/follows; exec sleep 60" % place)
     ready = follower.next()
-    check("so is who waits to lead", ready.get("READY") == "1" and ready.get("STATUS", "").startswith("waiting to lead 'boss': held by first"), ready)
+    check("so is a candidate that waits", ready.get("READY") == "1" and ready.get("STATUS", "").startswith("waiting to lead 'boss': held by first"), ready)
     third = Manager("elect", "boss", "--", "sleep", "60")
     third.next()
-    equal("TERM ends who waits, with success", third.end(), 0)
+    equal("TERM ends a candidate that waits, with success", third.end(), 0)
     check("it was stopping", {"STOPPING": "1"} in third.rest())
     equal("TERM ends the leader, with success", leader.end(), 0)
     check("it was stopping", {"STOPPING": "1"} in leader.rest())
@@ -174,14 +174,14 @@ def hold():
 
 def odd():
     """What is wrong with the socket costs nobody the lock."""
-    def told(address):
+    def run_with(address):
         done = subprocess.run([PAWL, "run", "job", "sh", "-c", "echo ran ${NOTIFY_SOCKET-unset}"], env=dict(os.environ, NOTIFY_SOCKET=address),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         return done.returncode, done.stdout, done.stderr.count("\n")
 
     for what, address, lines in (("nobody listens", place + "/nobody", 1), ("an address of another kind", "vsock:2:1234", 1),
                                  ("one that is too long", "/" + "x" * 200, 1), ("no name", "@", 1), ("an empty one", "", 0)):
-        status, out, said = told(address)
+        status, out, said = run_with(address)
         equal("%s: the command runs, and it is said once" % what, (status, out.startswith("ran"), said), (0, True, lines))
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(place + "/full")
@@ -192,7 +192,7 @@ def odd():
             sender.sendto(b"x" * 1000, place + "/full")
     except BlockingIOError:
         pass
-    equal("a manager that reads nothing", told(place + "/full")[0], 0)
+    equal("a manager that reads nothing", run_with(place + "/full")[0], 0)
 
 
 try:
