@@ -14,7 +14,7 @@ status 125 "who only looks runs none" "$pawl" elect --who boss -- true
 observer=$!
 later $observer
 await_file "$scratch/seen"
-"$pawl" elect --value 'host one:80' --ttl 2s boss -- sh -c "echo \$PAWL_TOKEN >>'$scratch/one'; exec sleep 100" &
+"$pawl" elect --value 'host one:80' --ttl 6s boss -- sh -c "echo \$PAWL_TOKEN >>'$scratch/one'; exec sleep 600" &
 one=$!
 later $one
 await_file "$scratch/one"
@@ -23,7 +23,7 @@ like "its epoch, owner and value" "$("$pawl" elect --who boss)" "$(cat "$scratch
 ok "--json is JSON" sh -c '"$1" elect --who --json boss | python3 -m json.tool' sh "$pawl"
 status 1 "-n does not wait to be elected" "$pawl" elect -n boss -- true
 status 1 "-w gives up" "$pawl" elect -w 50ms boss -- true
-"$pawl" elect --value two --ttl 2s boss -- sh -c "echo \$PAWL_TOKEN >>'$scratch/two'; exec sleep 100" &
+"$pawl" elect --value two --ttl 6s boss -- sh -c "echo \$PAWL_TOKEN >>'$scratch/two'; exec sleep 600" &
 two=$!
 later $two
 sleep 0.3
@@ -41,7 +41,7 @@ ok "and that nobody led in the end" await sh -c '[ "$(tail -n 1 "$1")" = - ]' sh
 kill $observer
 
 # A command that ends is followed by another term.
-"$pawl" elect --ttl 2s again -- sh -c "echo \$PAWL_TOKEN >>'$scratch/terms'" &
+"$pawl" elect --ttl 6s again -- sh -c "echo \$PAWL_TOKEN >>'$scratch/terms'" &
 again=$!
 later $again
 ok "a leader whose command ends campaigns again" await sh -c '[ "$(wc -l <"$1")" -ge 2 ]' sh "$scratch/terms"
@@ -51,7 +51,7 @@ wait_status $again
 is "TERM ends it between two terms or in one" "$code" 0
 
 # As `docker run` and shells end.
-"$pawl" elect --ttl 2s odd -- sh -c "echo \$PAWL_TOKEN >>'$scratch/odd'; exit 12\$((5 + \$(wc -l <'$scratch/odd') % 3))" &
+"$pawl" elect --ttl 6s odd -- sh -c "echo \$PAWL_TOKEN >>'$scratch/odd'; exit 12\$((5 + \$(wc -l <'$scratch/odd') % 3))" &
 odd=$!
 later $odd
 ok "whatever status a command has that ran" await sh -c '[ "$(wc -l <"$1")" -ge 4 ]' sh "$scratch/odd"
@@ -60,7 +60,7 @@ wait_status $odd
 
 # A leader that is broken off.
 rm -f "$scratch/one"
-"$pawl" -q elect --ttl 2s broken -- sh -c "echo \$PAWL_TOKEN >>'$scratch/one'; exec sleep 100" &
+"$pawl" -q elect --ttl 6s broken -- sh -c "echo \$PAWL_TOKEN >>'$scratch/one'; exec sleep 600" &
 one=$!
 later $one
 await_file "$scratch/one"

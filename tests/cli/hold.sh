@@ -40,9 +40,9 @@ is "when its input ends so does it, with success" "$code" 0
 not_ok "and the lock is free" held x
 is "one line was all" "$(wc -l <"$lines")" 1
 
-begin x --ttl 2s
+begin x --ttl 4s
 ok "a short lease" await_file "$lines"
-sleep 4
+sleep 6
 ok "is renewed" held x
 kill -STOP $holder
 ok "a holder that is stopped past its lease loses the lock" "$pawl" run -w 20s x true

@@ -52,7 +52,7 @@ def foreground(shell, place):
 
 
 def interrupted(shell, place):
-    shell.do("start", [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place], True, None)
+    shell.do("start", [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 600" % place], True, None)
     await_text(place + "/pid")
     shell.type(b"\x03")
     check("^C that kills COMMAND ends pawl by the same signal", shell.do("wait") == "signal 2")
@@ -60,7 +60,7 @@ def interrupted(shell, place):
 
 
 def script(shell, place):
-    text = "%s run x sh -c 'echo $$ >%s/pid; exec sleep 60'; echo survived >%s/survived" % (PAWL, place, place)
+    text = "%s run x sh -c 'echo $$ >%s/pid; exec sleep 600'; echo survived >%s/survived" % (PAWL, place, place)
     for name in ("bash", "sh"):
         path = shutil.which(name)
         if not path:
@@ -157,7 +157,7 @@ def nested(shell, place):
     check("^C reaches COMMAND, once", read(place + "/ints") == "int\n")
     open(place + "/end", "w").close()
     equal("its status comes back through both", shell.do("wait"), 7)
-    shell.do("start", [PAWL, "run", "outer", PAWL, "run", "inner", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place],
+    shell.do("start", [PAWL, "run", "outer", PAWL, "run", "inner", "sh", "-c", "echo $$ >%s/pid; exec sleep 600" % place],
              True, None)
     await_text(place + "/pid")
     shell.type(b"\x03")
@@ -165,7 +165,7 @@ def nested(shell, place):
 
 
 def waiting(shell, place):
-    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place])
+    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 600" % place])
     await_text(place + "/pid")
     job = shell.do("start", [PAWL, "run", "x", "true"], True, None)
     await_state(job, "S")
@@ -180,7 +180,7 @@ def waiting(shell, place):
 
 def spoken(shell, place):
     """At a terminal one line says what it waits for; it is updated in place and gone in the end."""
-    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 60" % place])
+    held = os.spawnv(os.P_NOWAIT, PAWL, [PAWL, "run", "x", "sh", "-c", "echo $$ >%s/pid; exec sleep 600" % place])
     await_text(place + "/pid")
     shell.do("start", [PAWL, "run", "x", "true"], True, None)
     end = time.monotonic() + PATIENCE

@@ -25,7 +25,7 @@ for bad in 5 /s 0/s -1/s 5/0s 5/x 5/ x/s 5000000000/s; do
         status 125 "'$bad' is no rate" "$pawl" limit --rate "$bad" x -- true
 done
 # Another one has the bucket and does not go on.
-"$pawl" run limit/stuck -- sh -c "echo began >'$scratch/began'; exec sleep 60" &
+"$pawl" run limit/stuck -- sh -c "echo began >'$scratch/began'; exec sleep 600" &
 stuck=$!
 later $stuck
 await_file "$scratch/began"

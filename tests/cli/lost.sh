@@ -14,7 +14,7 @@ hold() {
 
 # ---- broken by an administrator
 fresh
-hold x sh -c 'echo $$ >"$0/pid"; exec sleep 60' "$place"
+hold x sh -c 'echo $$ >"$0/pid"; exec sleep 600' "$place"
 ok "break succeeds" "$pawl" break x
 wait_status $runner
 is "a broken lock is 123" "$code" 123
@@ -97,7 +97,7 @@ fresh
 status 0 "--no-renew: a command that ends in time is as any other" "$pawl" run --no-renew --ttl 30s x true
 status 123 "one that does not is 123" "$pawl" run --no-renew --ttl 500ms -k 200ms x sleep 60
 fresh
-"$pawl" run --no-renew --ttl 2s -k 1s x sh -c '
+"$pawl" run --no-renew --ttl 6s -k 4s x sh -c '
         trap "echo term >>\"$0/order\"" TERM; echo $$ >"$0/pid"; while :; do sleep 0.05; done' "$place" 2>/dev/null &
 runner=$!
 later $runner
@@ -113,7 +113,7 @@ is "and that is 123" "$code" 123
 
 # ---- pawl is stopped past its lease
 fresh
-hold --ttl 1s x sh -c 'sleep 60 & echo $$ >"$0/pid"; wait' "$place"
+hold --ttl 1s x sh -c 'sleep 600 & echo $$ >"$0/pid"; wait' "$place"
 kill -STOP $runner
 ok "another one gets the lock when the lease has ended" "$pawl" run -w 30s x true
 eventually "COMMAND and its children are dead, though pawl is still stopped" group_gone "$command"
@@ -142,7 +142,7 @@ is "and never continued" "$(wc -l <"$place/ticks")" "$ticks"
 
 # ---- pawl is killed
 fresh
-hold --ttl 60s x sh -c 'sleep 60 & echo $! >"$0/child"; echo $$ >"$0/pid"; wait' "$place"
+hold --ttl 60s x sh -c 'sleep 600 & echo $! >"$0/child"; echo $$ >"$0/pid"; wait' "$place"
 await_file "$place/child"
 "$pawl" run x sh -c 'kill -0 "$1" 2>/dev/null && grep -q "^State:.*[^Z] (" "/proc/$1/status" && echo overlap; true' \
         sh "$command" >"$place/next" &
@@ -165,7 +165,7 @@ watchdog_of() {
         ps -e -o ppid= -o pid= -o comm= | awk -v p="$1" '$1 == p && $3 == "lease-watchdog" { print $2 }'
 }
 fresh
-hold --ttl 60s x sh -c 'sleep 60 & echo $$ >"$0/pid"; wait' "$place"
+hold --ttl 60s x sh -c 'sleep 600 & echo $$ >"$0/pid"; wait' "$place"
 dog=$(watchdog_of $runner)
 is "it is there while COMMAND runs" "$(echo "$dog" | wc -w)" 1
 is "the watchdog is not found by pawl's command line" "$(tr -d '\0' <"/proc/$dog/cmdline")" lease-watchdog

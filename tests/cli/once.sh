@@ -107,7 +107,7 @@ is "all of them" "$(cat "$scratch/third")" result
 
 # One that is killed in the middle.
 rm -f "$scratch/began"
-"$pawl" once crash --ttl 1s -- sh -c "echo \$PAWL_TOKEN >'$scratch/began'; exec sleep 60" &
+"$pawl" once crash --ttl 1s -- sh -c "echo \$PAWL_TOKEN >'$scratch/began'; exec sleep 600" &
 victim=$!
 later $victim
 await_file "$scratch/began"
@@ -132,8 +132,8 @@ is "as it was" "$output" early
 
 # Whoever reads the output takes longer than the lease, and COMMAND has ended: pipes are full of what it wrote.
 ok "a slow reader does not cost the result" sh -c '
-        { "$1" once slow --ttl 1s -- sh -c "head -c 120000 /dev/zero; echo end"; echo $? >"$2/status"; } 2>"$2/said" |
-                { sleep 3; wc -c >"$2/count"; }' sh "$pawl" "$scratch"
+        { "$1" once slow --ttl 3s -- sh -c "head -c 120000 /dev/zero; echo end"; echo $? >"$2/status"; } 2>"$2/said" |
+                { sleep 5; wc -c >"$2/count"; }' sh "$pawl" "$scratch"
 is "which has its status" "$(cat "$scratch/status")" 0
 is "and the reader has all of it" "$(cat "$scratch/count")" 120004
 ok "and it is kept" "$pawl" once --look slow

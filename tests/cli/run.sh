@@ -70,7 +70,7 @@ is "a standard input that is closed stays closed" "$("$pawl" run x sh -c 'test -
 
 # ---- while another has it
 fresh
-"$pawl" run x sh -c 'echo $$ >"$0/held"; exec sleep 60' "$place" &
+"$pawl" run x sh -c 'echo $$ >"$0/held"; exec sleep 600' "$place" &
 holder=$!
 later $holder
 await_file "$place/held"
@@ -100,7 +100,7 @@ ok "and ran" test -e "$place/next"
 
 # ---- shared, limited
 fresh
-"$pawl" run -s x sh -c 'echo $$ >"$0/one"; exec sleep 60' "$place" &
+"$pawl" run -s x sh -c 'echo $$ >"$0/one"; exec sleep 600' "$place" &
 one=$!
 later $one
 await_file "$place/one"
@@ -108,9 +108,9 @@ ok "-s lets another shared holder in" "$pawl" run -n -s x true
 status 1 "-s keeps an exclusive one out" "$pawl" run -n x true
 kill $one
 wait $one
-"$pawl" run -N 2 x sh -c 'echo $$ >"$0/a"; exec sleep 60' "$place" &
+"$pawl" run -N 2 x sh -c 'echo $$ >"$0/a"; exec sleep 600' "$place" &
 one=$!
-"$pawl" run -N 2 x sh -c 'echo $$ >"$0/b"; exec sleep 60' "$place" &
+"$pawl" run -N 2 x sh -c 'echo $$ >"$0/b"; exec sleep 600' "$place" &
 two=$!
 later $one
 later $two
@@ -144,24 +144,24 @@ status 137 "one that does not listen is killed" \
 status 4 "--max-hold does not swallow COMMAND's status" \
         "$pawl" run --max-hold 200ms x sh -c 'trap "exit 4" TERM; while :; do sleep 0.05; done'
 status 0 "--max-hold is nothing to a short one" "$pawl" run --max-hold 60s x true
-status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 300ms x sleep 1
+status 0 "a lease shorter than COMMAND is renewed" "$pawl" run --ttl 1500ms x sleep 4
 
 # ---- a run that was killed is in nobody's way
-"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 60" &
+"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 600" &
 holder=$!
 await_file "$scratch/child"
 kill -KILL "$holder"
 wait "$holder" 2>"$scratch/killed"
 status 0 "-n right after the holder was killed waits for its lock-delay" "$pawl" run -n night true
 rm "$scratch/child"
-"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 60" &
+"$pawl" run --ttl 300ms night sh -c "echo \$\$ >'$scratch/child'; exec sleep 600" &
 holder=$!
 await_file "$scratch/child"
 kill -KILL "$holder"
 wait "$holder" 2>"$scratch/killed"
 sleep 0.6
 status 0 "-n when its lease is over finds the lock free" "$pawl" run -n night true
-"$pawl" run --ttl 60s night sh -c "echo \$\$ >'$scratch/held'; exec sleep 60" &
+"$pawl" run --ttl 60s night sh -c "echo \$\$ >'$scratch/held'; exec sleep 600" &
 holder=$!
 await_file "$scratch/held"
 status 1 "-n does not wait for a holder" "$pawl" run -n night true

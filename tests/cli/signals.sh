@@ -48,7 +48,7 @@ done
 
 # ---- a stop without a terminal is COMMAND's own business
 fresh
-"$pawl" run --ttl 300ms x sh -c 'echo $$ >"$0/pid"; exec sleep 60' "$place" &
+"$pawl" run --ttl 300ms x sh -c 'echo $$ >"$0/pid"; exec sleep 600' "$place" &
 runner=$!
 later $runner
 await_file "$place/pid"
@@ -65,7 +65,7 @@ is "TERM ends it" "$code" 143
 
 # ---- while waiting
 fresh
-"$pawl" run x sh -c 'echo $$ >"$0/held"; exec sleep 60' "$place" &
+"$pawl" run x sh -c 'echo $$ >"$0/held"; exec sleep 600' "$place" &
 holder=$!
 later $holder
 await_file "$place/held"
@@ -94,7 +94,7 @@ wait_status $waiter
 is "it goes on to get the lock" "$code" 0
 
 # ---- acquire waits in the same way
-"$pawl" run x sh -c 'echo $$ >"$0/held.2"; exec sleep 60' "$place" &
+"$pawl" run x sh -c 'echo $$ >"$0/held.2"; exec sleep 600' "$place" &
 holder=$!
 later $holder
 await_file "$place/held.2"

@@ -18,7 +18,7 @@ for line in sys.stdin:
 hold() {
         hold_name=$1
         shift
-        "$pawl" run "$hold_name" sh -c 'echo $PAWL_TOKEN >"$0"; exec sleep 60' "$scratch/holds.$hold_name" &
+        "$pawl" run "$hold_name" sh -c 'echo $PAWL_TOKEN >"$0"; exec sleep 600' "$scratch/holds.$hold_name" &
         holder=$!
         later $holder
         await_file "$scratch/holds.$hold_name"
@@ -84,7 +84,7 @@ is "a waiter writes one line, however long it waits" "$(wc -l <"$scratch/first")
 is "-q waits without a word" "$(cat "$scratch/third")" ""
 
 # ---- lost
-status 123 "a lock that is broken" "$pawl" run --log-format json x sh -c '"$0" break x; exec sleep 60' "$pawl"
+status 123 "a lock that is broken" "$pawl" run --log-format json x sh -c '"$0" break x; exec sleep 600' "$pawl"
 is "is a loss" "$(printf '%s\n' "$errors" | field event)" lost
 like "that says what happened and what was done" "$(printf '%s\n' "$errors" | field message)" \
         "the lock 'x' was lost: broken*; the command was sent SIGTERM, and is killed in * if it has not ended

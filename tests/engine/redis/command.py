@@ -44,7 +44,7 @@ def a_lock_that_is_lost_is_123_and_the_command_is_gone():
     server = Server()
     place = directory()
     process = start_pawl("run", "-e", server.url(), "--ttl", "1500ms", "-k", "200ms", "x", "sh", "-c",
-                         "echo $$ >\"$PLACE/pid\"; exec sleep 60", env=dict(os.environ, PLACE=place))
+                         "echo $$ >\"$PLACE/pid\"; exec sleep 600", env=dict(os.environ, PLACE=place))
     eventually(lambda: os.path.exists(place + "/pid") and os.path.getsize(place + "/pid"))
     with open(place + "/pid", encoding="utf-8") as file:
         child = int(file.read())
@@ -58,7 +58,7 @@ def a_server_that_dies_ends_the_command_before_its_lease_does():
     server = Server()
     place = directory()
     process = start_pawl("run", "-e", server.url(timeout="500ms"), "--ttl", "2s", "-k", "300ms", "x", "sh", "-c",
-                         "touch \"$PLACE/up\"; exec sleep 60", env=dict(os.environ, PLACE=place))
+                         "touch \"$PLACE/up\"; exec sleep 600", env=dict(os.environ, PLACE=place))
     eventually(lambda: os.path.exists(place + "/up"))
     server.kill()
     equal(process.wait(PATIENCE), 123)
