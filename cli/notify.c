@@ -75,7 +75,7 @@ static bool send_message(const char *message)
 }
 
 /* A line is a message of its own there. */
-static void send_state(const char *state, const char *format, va_list list)
+__attribute__((format(printf, 2, 0))) static void send_state(const char *state, const char *format, va_list list)
 {
         char text[1024], shown[4 * sizeof(text)], message[sizeof(shown) + 64];
 
