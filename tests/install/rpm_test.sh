@@ -10,7 +10,7 @@ export TMPDIR="$scratch"
 packages=$scratch/packages
 
 # Unoptimised, which is a third of the time: here the packages matter, not what is in them.
-ok "packages are built" "$SOURCE_DIR/packaging/rpm.sh" "$packages" "$scratch/work" --define "optflags -O0"
+ok "packages are built" "$SOURCE_DIR/packaging/rpm.sh" "$packages" "$scratch/work" --define "optflags -O0 -g0"
 rm -rf "$scratch/work"
 is "one for each module, and three" "$(cd "$packages" && printf '%s\n' *."$(uname -m).rpm" | sed 's/-[0-9].*//' | tr '\n' ' ')" \
         "pawl pawl-devel pawl-etcd pawl-http pawl-libs pawl-postgres pawl-redis pawl-sqlite pawl-zookeeper "

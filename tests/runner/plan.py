@@ -103,7 +103,7 @@ ENVIRONMENT = {
 # the end; that fails nothing, because a busy host can double CPU time.
 BUDGET = {
     "alloc": 75, "bench": 20, "chaos": 50, "cli": 60, "contract": 350, "engine": 220, "examples": 5, "fuzz": 30, "guard": 170,
-    "install": 140, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
+    "install": 150, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
 }
 
 # A failed program of these suites is retried once, alone. Not those that look for two holders or a token that went back.
