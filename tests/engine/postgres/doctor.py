@@ -198,9 +198,9 @@ def a_schema_of_another_version_is_a_danger():
 @test
 def a_schema_of_the_version_before_is_fine_for_who_may_change_it_and_a_danger_for_others():
     store = Postgres.new()
-    store(older_schema(2))
+    store(older_schema(3))
     role = store.role("little%d" % os.getpid(), *RIGHTS)
-    require(finding(store.url(), "is of version 2, and is made one of version 3 at the first use"), findings(store.url()))
+    require(finding(store.url(), "is of version 3, and is made one of version 4 at the first use"), findings(store.url()))
     require(finding(store.url(user=role), "this role may not change it", "danger"), findings(store.url(user=role)))
     require(finding(store.url(create="no"), "and create=no", "danger"), findings(store.url(create="no")))
     equal(warmed(store.url()).leave(), 0)

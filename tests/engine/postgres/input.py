@@ -201,19 +201,19 @@ def a_schema_of_the_version_before_is_made_as_new_by_who_may_and_others_are_told
     user = store.role("worker", "USAGE ON SCHEMA pawl", "EXECUTE ON ALL FUNCTIONS IN SCHEMA pawl",
                       "USAGE ON SEQUENCE pawl.advisory_token")
     for mode in MODES:
-        refusal(store.url(user=user, **mode), OTHER_VERSION, "version 1, this needs 3, and the role may not change it: let its owner")
-        refusal(store.url(create="no", **mode), OTHER_VERSION, "version 1, this needs 3, and create=no: let its owner")
+        refusal(store.url(user=user, **mode), OTHER_VERSION, "version 1, this needs 4, and the role may not change it: let its owner")
+        refusal(store.url(create="no", **mode), OTHER_VERSION, "version 1, this needs 4, and create=no: let its owner")
     equal(store("SELECT pawl.lock_version()"), [(1,)])
     works(store.url())
-    equal(store("SELECT pawl.lock_version(), pawl.serves_since()"), [(3, 1)])
+    equal(store("SELECT pawl.lock_version(), pawl.serves_since()"), [(4, 1)])
     for mode in MODES:
         holder = Peer(store.url(user=user, **mode))
         equal(holder.acquire("a", ttl=LONG).code, OK, holder.ask("why").text)
         equal(holder.ask("store something").code, OK, holder.ask("why").text)
         equal(holder.release(), OK)
     for function in "lock_version", "serves_since":
-        store("CREATE OR REPLACE FUNCTION pawl.%s() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 4'" % function)
-    refusal(store.url(), OTHER_VERSION, "version 4, which does not serve")
+        store("CREATE OR REPLACE FUNCTION pawl.%s() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 5'" % function)
+    refusal(store.url(), OTHER_VERSION, "version 5, which does not serve")
 
 
 @test
