@@ -209,6 +209,8 @@ bool hide_password(const char *variable);
 /* What to open for a URL as people write it: for @FILE the URL in that file, with the password that a passenv= names.
  * *own is to be freed; NULL if that is the URL itself. False: said why. */
 bool resolve_url(const char *url, char **own);
+/* A copy to be shown, to be freed: @FILE is named by its whole path. NULL: no memory. */
+char *url_without_secrets(const char *url);
 /* "@/path/of/FILE" for a URL that was named as @FILE and has a secret, to be freed; else NULL, also without memory. */
 char *url_to_hand_on(const char *named, const char *opened);
 

@@ -58,20 +58,29 @@ static void end(void)
         }
 }
 
-/* Of the embedded engine only: others have a server that answers or not. */
-static void say_no_store(void)
+/* An advice about a store that is named by this URL, as people wrote it. */
+static int advise(const char *url, const char *what)
 {
+        char *shown = url_without_secrets(url);
+        struct pawl_finding finding = {.severity = PAWL_ADVICE, .where = shown, .what = what, .mend = ""};
+
+        if (!shown)
+                return PAWL_NO_MEMORY;
+        on_finding(&finding, NULL);
+        free(shown);
+        return PAWL_OK;
+}
+
+/* Of the embedded engine only: others have a server that answers or not. */
+static int say_no_store(void)
+{
+        const char *url = settings.url ? settings.url : getenv("PAWL_URL");
         char what[1024];
-        struct pawl_finding finding = {
-                .severity = PAWL_ADVICE, .where = settings.url ? settings.url : "local:", .what = what, .mend = ""};
 
         snprintf(what, sizeof(what),
                  "%s. The first lock makes the store; a directory that it makes is for that user alone",
                  client_not_there());
-
-        if (!settings.url && getenv("PAWL_URL") && *getenv("PAWL_URL"))
-                finding.where = getenv("PAWL_URL");
-        on_finding(&finding, NULL);
+        return advise(url && *url ? url : "local:", what);
 }
 
 static int examine(pawl_client *client, const char *nothing)
@@ -83,20 +92,9 @@ static int examine(pawl_client *client, const char *nothing)
         if (client)
                 code = pawl_examine(client, on_finding, NULL);
         else
-                say_no_store();
+                code = say_no_store();
         end();
         return fail_of_client(client, code);
-}
-
-static int say_no_guard(void)
-{
-        struct pawl_finding finding = {.severity = PAWL_ADVICE,
-                                       .where = store_named(),
-                                       .what = "there is no database yet: the first token that is admitted makes one",
-                                       .mend = ""};
-
-        on_finding(&finding, NULL);
-        return PAWL_OK;
 }
 
 static int examine_guard(const struct command *command)
@@ -108,7 +106,8 @@ static int examine_guard(const struct command *command)
         if (!store_open_to_look(command, &guard, &status))
                 return status;
         begin();
-        code = guard ? pawl_guard_examine(guard, on_finding, NULL, &why) : say_no_guard();
+        code = guard ? pawl_guard_examine(guard, on_finding, NULL, &why)
+                     : advise(store_named(), "there is no database yet: the first token that is admitted makes one");
         end();
         pawl_guard_close(guard);
         return fail(code, &why);

@@ -1,4 +1,6 @@
 /* cmd_engines.c - `pawl engines`: what this build can do, and what each engine promises. */
+#include <stdlib.h>
+
 #include "cli.h"
 
 static void print_engine(const struct pawl_engine_info *info)
@@ -29,20 +31,29 @@ static const struct option options[] = {
         {0},
 };
 
+/* Somebody may have given a whole URL. */
+static int no_sql(const char *scheme, int code)
+{
+        char *shown = url_without_secrets(scheme);
+
+        if (!shown)
+                return fail(PAWL_NO_MEMORY, NULL);
+        if (code == PAWL_UNSUPPORTED)
+                say("nothing is to be run for %s: only for postgres", shown);
+        else
+                say("%s: %s; `pawl engines` says which there are, and what is missing", shown, pawl_strerror(code));
+        free(shown);
+        return EXIT_FAILED;
+}
+
 /* Two scripts, each a transaction. */
 static int print_sql(const char *scheme)
 {
         const char *locks, *guards;
         int code = pawl_engine_sql(scheme, &locks, &guards);
 
-        if (code == PAWL_UNSUPPORTED) {
-                say("nothing is to be run for %s: only for postgres", scheme);
-                return EXIT_FAILED;
-        }
-        if (code != PAWL_OK) {
-                say("%s: %s; `pawl engines` says which there are, and what is missing", scheme, pawl_strerror(code));
-                return EXIT_FAILED;
-        }
+        if (code != PAWL_OK)
+                return no_sql(scheme, code);
         if (locks)
                 printf("BEGIN;\n%s\nCOMMIT;\n", locks);
         if (guards)

@@ -34,7 +34,7 @@ static const struct option options[] = {
         {'i', "interval", "DUR", "between two snapshots (1s)", option_some_time, &request.interval_ms},
         {0, "count", "N", "end after N snapshots", option_number, &request.count},
         {0, "stuck", "DUR", "wanted locks are stuck when held for DUR (5m)", option_some_time, &request.stuck_ms},
-        {0, "color", "WHEN", "auto (default; obeys NO_COLOR), always or never", option_colour, &request.colour},
+        {0, "color", "auto|always|never", "auto, the default, obeys NO_COLOR", option_colour, &request.colour},
         {0},
 };
 

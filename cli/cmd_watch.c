@@ -46,7 +46,7 @@ static const struct option options[] = {
         {'p', "prefix", "PREFIX", "all names that begin with PREFIX ('': all) in place of NAME", option_text,
          &request.prefix},
         {'i', "interval", "DUR", "from one poll to the next (1s)", option_some_time, &request.interval_ms},
-        {0, "until", "WHAT", "end when it is free, or held", option_until, &request.until},
+        {0, "until", "free|held", "end when it is free, or held", option_until, &request.until},
         {0, "for", "DUR", "end after DUR", option_some_time, &request.for_ms},
         {0, "count", "N", "end after N events", option_number, &request.count},
         {0},

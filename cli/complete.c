@@ -203,7 +203,7 @@ static void offer_resources(struct place *place)
         pawl_guard *guard;
         int status;
 
-        if (!store_open(place->line->command, NULL, &guard, NULL, &status))
+        if (!store_open_to_look(place->line->command, &guard, &status) || !guard)
                 return;
         (void)!pawl_guard_list(guard, place->text + place->skip, on_mark, place, &why);
         pawl_guard_close(guard);
@@ -263,6 +263,13 @@ static void offer_engines(struct place *place)
                 snprintf(text, sizeof(text), "%s%s", info.scheme, behind_scheme(info.scheme));
                 offer_alternatives(place, text);
         }
+        offer_alternatives(place, "@FILE");
+}
+
+/* The prefix of a path is there: nothing else is meant. */
+static bool is_path(const struct place *place)
+{
+        return strcmp(place->kind, "words") != 0;
 }
 
 /* A path behind the prefix, once that is there. */
@@ -305,7 +312,7 @@ static void offer_alternative(struct place *place, const char *text)
         else if (!strcmp(name, "URL"))
                 offer_engines(place);
         else if (!strcmp(name, "STORE"))
-                offer_alternatives(place, "file:DIR|sqlite:FILE|postgres://|redis://|http://");
+                offer_alternatives(place, "file:DIR|sqlite:FILE|postgres://|redis://|http://|@FILE");
         else if (!strcmp(name, "NAME") || !strcmp(name, "PREFIX") || !strcmp(name, "RESOURCE"))
                 offer_names(place);
         else if (!strcmp(name, "COMMAND"))
@@ -320,7 +327,8 @@ static void offer_alternatives(struct place *place, const char *text)
                 char one[64];
 
                 snprintf(one, sizeof(one), "%.*s", (int)length, text);
-                offer_alternative(place, one);
+                if (!is_path(place))
+                        offer_alternative(place, one);
                 text += length + (text[length] == '|');
         }
 }

@@ -77,12 +77,12 @@ static bool send_message(const char *message)
 /* A line is a message of its own there. */
 __attribute__((format(printf, 2, 0))) static void send_state(const char *state, const char *format, va_list list)
 {
-        char text[1024], shown[4 * sizeof(text)], message[sizeof(shown) + 64];
+        char text[1024], shown[4 * sizeof(text)], datagram[sizeof(shown) + 64];
 
         vsnprintf(text, sizeof(text), format, list);
         escape_for_terminal(text, shown, sizeof(shown));
-        snprintf(message, sizeof(message), "%sSTATUS=%s", state, shown);
-        if (send_message(message) && *state)
+        snprintf(datagram, sizeof(datagram), "%sSTATUS=%s", state, shown);
+        if (send_message(datagram) && *state)
                 manager.ready = true;
 }
 

@@ -258,8 +258,7 @@ static char *whole_path(const char *url)
         return whole;
 }
 
-/* A copy without secrets. */
-static char *without_secrets(const char *url)
+char *url_without_secrets(const char *url)
 {
         char *shown = *url == '@' ? whole_path(url) : strdup(url);
 
@@ -272,7 +271,7 @@ static char *without_secrets(const char *url)
 
 char *url_to_hand_on(const char *named, const char *opened)
 {
-        char *shown = without_secrets(opened);
+        char *shown = url_without_secrets(opened);
         bool secret = shown && strcmp(shown, opened) != 0;
 
         free(shown);
@@ -287,7 +286,7 @@ bool hide_password(const char *variable)
 
         if (!value)
                 return true;
-        shown = without_secrets(value);
+        shown = url_without_secrets(value);
         if (!shown)
                 return false;
         done = !strcmp(shown, value) || setenv(variable, shown, 1) == 0;

@@ -73,11 +73,22 @@ static const char *find_store(const struct command *command)
         return NULL;
 }
 
+static void say_no_store(const struct command *command, const char *named)
+{
+        char *shown = url_without_secrets(named);
+
+        if (shown)
+                usage_error(command, "'%s' is no STORE: write file:DIR", shown);
+        else
+                fail(PAWL_NO_MEMORY, NULL);
+        free(shown);
+}
+
 /* named: as people wrote it. */
 static bool is_store(const struct command *command, const char *named, const char *url)
 {
         if (!strchr(url, ':')) {
-                usage_error(command, "'%s' is no STORE: write file:DIR", named);
+                say_no_store(command, named);
                 return false;
         }
         if (!strncasecmp(url, "mem:", 4)) {
@@ -122,6 +133,8 @@ static bool open_named(const struct command *command, bool look, pawl_guard **gu
         if (opened && look && makes_store(url) && !url_says_create(url)) {
                 url = looking = url_to_look(url);
                 opened = looking != NULL;
+                if (!opened)
+                        *status = fail(PAWL_NO_MEMORY, NULL);
         }
         opened = opened && open_guard(url, look, guard, status);
         free(looking);

@@ -3,7 +3,7 @@
 _pawl() {
         local rest=${COMP_LINE:0:COMP_POINT} words=() starts=() lines=() word kind skip i
 
-        # Readline breaks words at ":" and "=", pawl does not. The last word ends at the cursor.
+        # Readline breaks words at ":", "=" and "@", pawl does not. The last word ends at the cursor.
         for ((i = 0; i <= COMP_CWORD; i++)); do
                 word=${COMP_WORDS[i]}
                 if [[ $i -eq 0 || -z $rest || $rest == [[:blank:]]* ]]; then
@@ -27,7 +27,8 @@ _pawl() {
                 return
                 ;;
         :files | :directories)
-                compopt -o filenames 2>/dev/null
+                # Behind "@" Readline sees no path, and would quote the "@".
+                [[ ${word:0:skip} == *@ ]] || compopt -o filenames 2>/dev/null
                 [[ $kind == :files ]] && kind=-f || kind=-d
                 mapfile -t -O "${#lines[@]}" lines < <(compgen $kind -- "${word:skip}")
                 ;;
@@ -55,14 +56,18 @@ _pawl_reply() {
         shift 2
         [[ $COMP_WORDBREAKS != *:* ]] || breaks+=:
         [[ $COMP_WORDBREAKS != *=* ]] || breaks+==
+        [[ $COMP_WORDBREAKS != *@* ]] || breaks+=@
         [[ -z $breaks ]] || behind=${word%"${word##*["$breaks"]}"}
+        behind=${behind%@} # the last one is part of what Readline completes
         for line; do
-                line=$kept${line%%$'\t'*}
+                line=${line%%$'\t'*}
+                [[ $kept != *@ || ! -d $line ]] || line+=/
+                line=$kept$line
                 line=${line#"$behind"}
                 [[ $line != *[[:space:]\;\&\|\<\>\(\)\$\`\\\"\'\*\?]* ]] || printf -v line %q "$line"
                 COMPREPLY+=("$line")
         done
-        [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *[:/=] ]] || compopt -o nospace 2>/dev/null
+        [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *[:/=@] ]] || compopt -o nospace 2>/dev/null
 }
 
 complete -F _pawl pawl

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT, PAWL = os.environ["SOURCE_DIR"], os.environ["PAWL"]
-OPTION = re.compile(r"  (?:-(\w), |    )--([\w-]+)( [A-Z][\w/]*)?")
+OPTION = re.compile(r"  (?:-(\w), |    )--([\w-]+)( \S+)?")
 CODE = re.compile(r"^(```|~~~).*?^\1|(?<=\n\n)(?: {4}[^\n]*\n)+|`[^`\n]+`", re.M | re.S)
 CALL = re.compile(r"(?:^ *|[`;&|(*'\"] *|-- |exec )pawl ((?:-e \S+ |--engine \S+ )?[a-z]+)([^\n|;&)#`]*)", re.M)
 # Behind so many words of their own COMMAND begins, whose options are its own.
@@ -73,7 +73,8 @@ def problems(path):
             if options_of(command) is None:
                 yield "%s: there is no command 'pawl %s'" % (path, command)
                 continue
-            for option in unknown(command, call.group(2)):
+            quote, rest = call.group()[0], call.group(2)
+            for option in unknown(command, rest.partition(quote)[0] if quote in "'\"" else rest):
                 yield "%s: 'pawl %s' has no option %s: %s" % (path, command, option, call.group())
 
 

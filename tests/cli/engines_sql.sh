@@ -47,6 +47,9 @@ fi
 
 status 125 "other stores have nothing to be run" "$pawl" engines --sql local
 like "and it says so" "$errors" "*only for postgres*"
+status 125 "nor has a whole URL" "$pawl" engines --sql "redis://user:hidden@host?sslpassword=hidden"
+like "which is named" "$errors" "pawl: redis://user@host: *"
+unlike "without its secrets" "$errors" "*hidden*"
 status 125 "nor do those that nobody knows" "$pawl" engines --sql nonsense
 
 done_testing

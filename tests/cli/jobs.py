@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """jobs.py - job control: `pawl run` under a pseudo-terminal, below a shell of our own that puts jobs into the foreground."""
 import os
+import re
 import shutil
 import signal
 import sys

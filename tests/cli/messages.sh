@@ -93,7 +93,8 @@ begin() {
 cat >refuse <<'EOF'
 #!/usr/bin/env python3
 import ctypes, errno, os, struct, sys
-NUMBERS = {"x86_64": {"signalfd4": 289, "wait4": 61}, "aarch64": {"signalfd4": 74, "wait4": 260}}
+NUMBERS = {"x86_64": {"signalfd4": 289, "wait4": 61, "clone": 56, "clone3": 435},
+           "aarch64": {"signalfd4": 74, "wait4": 260, "clone": 220, "clone3": 435}}
 LOAD, EQUAL, RETURN, FAIL, ALLOW = 0x20, 0x15, 0x06, 0x00050000, 0x7fff0000
 NO_NEW_PRIVS, SECCOMP, FILTER = 38, 22, 2
 call, error = NUMBERS[os.uname().machine][sys.argv[1]], getattr(errno, sys.argv[2])
@@ -105,7 +106,28 @@ if libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(SECCOMP, FILTER, program, 
     sys.exit("seccomp: " + os.strerror(ctypes.get_errno()))
 os.execv(sys.argv[3], sys.argv[3:])
 EOF
-chmod +x refuse
+
+# at_terminal ANSWER COMMAND...: on a terminal of its own, with ANSWER to what it asks; what is shown there comes on stderr.
+cat >at_terminal <<'EOF'
+#!/usr/bin/env python3
+import os, pty, re, sys
+os.environ["TERM"] = "xterm"
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+answer, shown, more = sys.argv[1].encode() + b"\n", b"", b"."
+while more:
+    try:
+        more = os.read(terminal, 4096)
+    except OSError: # it has ended
+        more = b""
+    shown += more
+    if answer and b"[y/N]" in shown:
+        answer = answer[os.write(terminal, answer):]
+sys.stderr.write(re.sub(r"\r|\x1b\[[?\d;]*[A-Za-z]", "\n", shown.decode(errors="replace")))
+sys.exit(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
+EOF
+chmod +x refuse at_terminal
 
 # ---- status 1
 begin holder.said "$pawl" run held sh -c 'echo >held; exec sleep 600'
@@ -114,6 +136,8 @@ await_file held
 says 1 "'...' is ..." "$pawl" run -n held true
 says 1 "'...' was not free within ...: ..." "$pawl" acquire -w 10ms held
 says 1 "nobody holds '...'" "$pawl" ask free
+says 1 "'...' was not broken" "$scratch/at_terminal" n "$pawl" break held
+shown - "'...' is ..., token ..."
 says 1 "nothing is known of '...'" "$pawl" show unknown
 says 1 "'...' was not ... within ..." "$pawl" watch --until free --for 50ms held
 says 1 "'...' was not ... within --count ..." "$pawl" watch --until free --count 1 held
@@ -127,6 +151,7 @@ says 1 "'...' is held by another client" "$pawl" run -n -e "postgres://blind@${P
 # ---- status 123
 begin lost "$pawl" run x sh -c '"$0" break x; exec sleep 600' "$pawl"
 said 123 "the lock '...' was lost: ...; ..." $begun lost
+shown 123 "the lock '...' was broken by ..."
 mkfifo input
 # shellcheck disable=SC2094
 "$pawl" hold x <input >hold.output 2>hold.lost &
@@ -190,9 +215,8 @@ says 125 "there is no command '...'; 'pawl --help' lists them" "$pawl" unlock
 says 125 "there is no command; 'pawl --help' lists them" "$pawl" -q
 says 125 "... arguments: pawl ..." "$pawl" show
 shown 125 "...; see 'pawl ... --help'"
-says 125 "... has no option --..." "$pawl" run --nonsense x true
-says 125 "... has no option --... (did you mean --...?)" "$pawl" run --nonblok x true
-says 125 "... has no option -..." "$pawl" run -Z x true
+says 125 "... has no option ..." "$pawl" run --nonsense x true
+says 125 "... has no option ... (did you mean --...?)" "$pawl" run --nonblok x true
 says 125 "--... takes no value" "$pawl" run --nonblock=1 x true
 says 125 "--... wants a value (...)" "$pawl" run --wait
 says 125 "-... wants a value (...)" "$pawl" run -w
@@ -201,11 +225,13 @@ says 125 "...: '...' is longer than ten years" "$pawl" run -w 999999h x true
 says 125 "... wants at least a millisecond, not '...'" "$pawl" run --ttl 0 x true
 says 125 "... wants a number from 1 to ..., not '...'" "$pawl" run -N 0 x true
 says 125 "--... wants a number from 0 to 255, not '...'" "$pawl" run -E 256 x true
+says 125 "... wants a token as \`pawl show\` prints it, a number from 1 to 2^63 - 1, not '...'" "$pawl" break --if-token x x
 says 125 "... wants text or json, not '...'" "$pawl" run --log-format xml x true
 says 125 "--on-lost wants term, kill, signal:SIG (such as signal:USR1) or ignore, not '...'" "$pawl" run --on-lost x x true
 says 125 "--on-asked wants ignore, term or signal:SIG (such as signal:USR1), not '...'" "$pawl" run --on-asked x x true
 says 125 "--rate wants N/DUR, such as 100/1m or 5/s, not '...'" "$pawl" limit --rate 5 x
 says 125 "--until wants free or held, not '...'" "$pawl" watch --until x x
+says 125 "--... wants auto, always or never, not '...'" "$pawl" top --color x
 says 125 "-x cannot go together with -s or -N" "$pawl" run -x -s x true
 says 125 "--kill-after must be shorter than --ttl: COMMAND must be gone when the lease ends" "$pawl" run --ttl 1s -k 2s x true
 says 125 "--kill-after must be shorter than the lease, which ends in ... ms: give a longer --ttl" "$pawl" run -k 1m x true
@@ -224,6 +250,9 @@ says 125 "limit wants --rate N/DUR" "$pawl" limit x
 says 125 "--json is for a permit without a COMMAND" "$pawl" limit --json --rate 1/s x true
 says 125 "watch wants NAME, or --prefix PREFIX" "$pawl" watch
 says 125 "ttl wants --work DUR" "$pawl" ttl
+says 125 "completion wants a shell: bash, zsh or fish" "$pawl" completion
+says 125 "there is no completion for '...', only for bash, zsh and fish" "$pawl" completion x
+says 125 "a shell or words, not both" "$pawl" completion zsh -- x
 says 125 "nothing is to be run for ...: only for postgres" "$pawl" engines --sql local
 says 125 "...: ...; \`pawl engines\` says which there are, and what is missing" "$pawl" engines --sql nonsense
 says 125 "-e is a store of locks, and --store one of a guard: name one of them" "$pawl" doctor -e local: --store file:guarded
@@ -275,6 +304,7 @@ exec 8>&-
 says 125 "cannot read ...: ..." sh -c 'exec "$0" put s 5 <&-' "$pawl"
 says 125 "cannot learn how the command ended: ..." "$scratch/refuse" wait4 ECHILD "$pawl" put s 5 -- true
 says 125 "cannot watch for signals: ..." "$scratch/refuse" signalfd4 EMFILE "$pawl" run x true
+says 125 "cannot start a thread: ..." "$scratch/at_terminal" '' "$scratch/refuse" clone3 EAGAIN "$scratch/refuse" clone EAGAIN "$pawl" top
 scarce 125 "cannot start '...': ..." "$pawl" run scarce true
 scarce 125 "cannot pass the command's output on: ..." "$pawl" once scarce true
 scarce 125 "cannot run '...': ..." "$pawl" put s 5 -- true
@@ -287,7 +317,7 @@ kill -CONT "$server"
 short=$(mktemp -d /tmp/pm.XXXXXX) # the demo takes no long one
 at_end rm -rf "$short"
 mkdir "$short/1" "$short/2" "$short/3"
-says 125 "cannot make a directory in ...: ..." env TMPDIR="$scratch/none" "$pawl" demo
+says 125 "cannot make a directory in ...: ..." env TMPDIR="$short/none" "$pawl" demo
 begin stuck env TMPDIR="$short/1" "$pawl" demo
 await pgrep -P $begun
 # shellcheck disable=SC2046
@@ -319,6 +349,14 @@ await_file holder.said
 errors=$(cat holder.said)
 shown - "another client asks for '...'..."
 kill $holder
+for share in 1 2 3 4 5 6 7 8 9 10 11; do
+        "$pawl" acquire -s --ttl 10m shared >"share.$share"
+done
+says - "and ... more" "$scratch/at_terminal" y "$pawl" break shared
+"$pawl" acquire -e "$redis&history=no" --ttl 10m forgotten >lease
+says - "the reason is not kept: this store has no history of its locks" "$pawl" break -e "$redis&history=no" --reason why forgotten
+says - "NOTIFY_SOCKET is neither a path nor an abstract address that fits: ..." env NOTIFY_SOCKET=x "$pawl" run x true
+says - "cannot notify the service manager: ..." env NOTIFY_SOCKET="$scratch/none" "$pawl" run x true
 begin released "$pawl" run -e "$redis" x kill -STOP "$server"
 said - "'...' may stay locked until its lease ends: ..." $begun released
 is "whatever becomes of the lock, the status is COMMAND's" "$code" 0

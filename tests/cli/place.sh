@@ -78,6 +78,9 @@ if "$pawl" doctor --store "sqlite:$scratch/none.db" >"$scratch/doctor"; then
         is "its version is 0" "$output" 0
         guard_makes_nothing 0 doctor
         like "and says so" "$output" "advice *no database yet*"
+        status 0 "a STORE with a password, which is not there yet" "$pawl" doctor --store "sqlite://user:hidden@$none/app.db"
+        like "is named without it" "$output" "advice *sqlite://user@$none/app.db: *"
+        unlike "everywhere" "$output$errors" "*hidden*"
         ok "a write makes it" sh -c 'echo new | "$0" put --store "sqlite:$1/app.db" --if-version 0 x' "$pawl" "$none"
         is "and it is read then" "$("$pawl" get --store "sqlite:$none/app.db" x)" new
 else

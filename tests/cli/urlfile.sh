@@ -51,6 +51,8 @@ is "PAWL_STORE=@FILE, and COMMAND finds its whole path" \
 put "nonsense-secret"
 status 125 "a store that is none" "$pawl" marks --store @url
 unlike "is not printed" "$errors" "*nonsense-secret*"
+status 125 "one without a scheme" "$pawl" marks --store "host/database?password=hidden"
+is "is printed without its password" "$errors" "pawl: 'host/database' is no STORE: write file:DIR; see 'pawl marks --help'"
 
 # ---- refused
 # bad WHAT PATTERN: -e @url is refused with that message.
