@@ -21,9 +21,9 @@ rm -rf "$scratch/work"
 ok "lintian finds nothing" lintian --allow-root --fail-on warning --suppress-tags initial-upload-closes-no-bugs \
         "$packages"/*.changes
 is "nor has it anything to say" "$output" ""
-for package in libpawl0 pawl; do
+for package in libpawl0.1 pawl; do
         is "$package needs libc, and no more than the other one of the two" \
-                "$(dpkg-deb -f "$packages/${package}_"*.deb Depends | tr ',' '\n' | sed 's/^ //; s/ .*//' | grep -v '^libpawl0$')" \
+                "$(dpkg-deb -f "$packages/${package}_"*.deb Depends | tr ',' '\n' | sed 's/^ //; s/ .*//' | grep -v '^libpawl0.1$')" \
                 "libc6"
 done
 
@@ -36,7 +36,7 @@ install() {
         in_root dpkg --install "$@"
 }
 not_ok "the command is not there at first" in_root pawl --version
-ok "the command and the library are installed" install libpawl0 pawl
+ok "the command and the library are installed" install libpawl0.1 pawl
 ok "a new user can do the first steps" in_root sh -s <"$SOURCE_DIR/packaging/debian/tests/smoke"
 note "$output"
 ok "root needs no URL" in_root pawl run x true
@@ -54,7 +54,7 @@ for file in doc/pawl/README.md doc/pawl/docs/RUNBOOK.md doc/pawl/copyright doc/l
         ok "$file is there" in_root test -s /usr/share/$file
 done
 
-in_root dpkg -L libpawl0 pawl pawl-etcd pawl-http pawl-postgres pawl-redis pawl-sqlite pawl-zookeeper |
+in_root dpkg -L libpawl0.1 pawl pawl-etcd pawl-http pawl-postgres pawl-redis pawl-sqlite pawl-zookeeper |
         grep -E '/(bin|lib)/.*pawl' >"$scratch/installed"
 while read -r file; do
         in_root test -f "$file" || continue
@@ -63,7 +63,7 @@ while read -r file; do
 done <"$scratch/installed"
 
 ok "everything is removed" in_root dpkg --purge libpawl-dev pawl-etcd pawl-http pawl-postgres pawl-redis pawl-sqlite \
-        pawl-zookeeper pawl libpawl0
+        pawl-zookeeper pawl libpawl0.1
 is "and nothing is left" "$(changes)" ""
 not_ok "nor root's locks" in_root test -e /var/lib/pawl
 done_testing

@@ -11,7 +11,7 @@ export TMPDIR="$scratch"
 ok "it installs" meson install -C "$BUILD_DIR" --no-rebuild --quiet --destdir "$root"
 find "$root" -type f -o -type l >"$scratch/files"
 has() { grep -q "/$1\$" "$scratch/files"; }
-for file in bin/pawl include/pawl.h include/pawl/guard.h libpawl.so libpawl.so.0 libpawl.a pkgconfig/pawl.pc \
+for file in bin/pawl include/pawl.h include/pawl/guard.h libpawl.so libpawl.so.0.1 libpawl.a pkgconfig/pawl.pc \
         pawl/pawl-trace.so man1/pawl.1 man3/pawl_acquire.3 man7/pawl.7; do
         ok "$file is there" has $file
 done
