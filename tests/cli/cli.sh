@@ -18,16 +18,6 @@ fresh() {
 }
 fresh
 
-# await COMMAND...: until it succeeds; false after 20 s.
-await() {
-        await_tries=0
-        until "$@" >"$scratch/.await" 2>&1; do
-                await_tries=$((await_tries + 1))
-                [ $await_tries -lt 400 ] || return 1
-                sleep 0.05
-        done
-}
-
 # await_file FILE: until it is there and not empty.
 await_file() {
         await test -s "$1"

@@ -10,14 +10,11 @@ for name in ./backup.sh ./verify.sh ./report ./scheduler ./send-invoice ./send-m
         program $name
 done
 
-# ---- install: what make install does is tested in tests/install; a package is tried where there is one
-block Install >install.sh
-ok "Install: there are lines" test -s install.sh
-if [ -n "${PAWL_TEST_INSTALL:-}" ]; then
-        ok "Install: they work" sh -ec "cd '$SOURCE_DIR' && . '$scratch/install.sh'"
-else
-        skip "only where PAWL_TEST_INSTALL is set: it changes the machine" "Install: they work"
-fi
+# ---- install, and remove: tests/install/deb_test.sh runs these lines where they may change the machine
+for number in 1 2; do
+        block Install $number >install.sh
+        ok "Install: there are lines" test -s install.sh
+done
 
 # ---- first steps, in two terminals
 run_block "First steps"

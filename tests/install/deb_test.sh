@@ -3,6 +3,10 @@
 . "$TAP_SH"
 . "$SOURCE_DIR/tests/install/root.sh"
 . "$SOURCE_DIR/tests/install/hardened.sh"
+pawl=/usr/bin/pawl # where the packages put it
+. "$SOURCE_DIR/tests/cli/document.sh"
+document README.md
+replace='s|^make deb && ||; s|^sudo ||; s|\./dist/|/packages/|g'
 for tool in dpkg-buildpackage dh lintian; do
         command -v $tool >"$scratch/which" || missing=$tool
 done
@@ -36,7 +40,25 @@ install() {
         in_root dpkg --install "$@"
 }
 not_ok "the command is not there at first" in_root pawl --version
-ok "the command and the library are installed" install libpawl0.1 pawl
+block Install >install.sh
+ok "README says how to install the command and the library" grep -q "^apt install /packages/libpawl" install.sh
+ok "and so they are" in_root sh -e <install.sh
+run_in_root() {
+        block "First steps" "$1" | sed "s/kill 4711/kill ${2:-}/" >step.sh
+        in_root sh -e <step.sh
+}
+is_held() { in_root pawl show nightly | grep -q "^holder.*sleep"; }
+ok "first steps: a lock" run_in_root 1
+like "has a token" "$output" "held, with token [1-9]*"
+run_in_root 2 >job 2>&1 &
+later $!
+ok "a job that takes long holds one" await is_held
+status 1 "the same job again is a conflict" run_in_root 3
+like "and it is said who holds the lock" "$errors" "pawl: 'nightly' is held by *:pawl (sleep)*"
+ok "who holds it" run_in_root 4
+holder=$(printf '%s\n' "$output" | sed -n 's/^holder.*:\([0-9]*\):pawl .*/\1/p')
+ok "is a process that can be ended" run_in_root 5 "$holder"
+is "and the next one gets the lock" "$output" "my turn"
 ok "a new user can do the first steps" in_root sh -s <"$SOURCE_DIR/packaging/debian/tests/smoke"
 note "$output"
 ok "root needs no URL" in_root pawl run x true
@@ -62,8 +84,10 @@ while read -r file; do
         hardened "$file" "$scratch/binary"
 done <"$scratch/installed"
 
-ok "everything is removed" in_root dpkg --purge libpawl-dev pawl-etcd pawl-http pawl-postgres pawl-redis pawl-sqlite \
-        pawl-zookeeper pawl libpawl0.1
+ok "what was added is removed" in_root dpkg --purge libpawl-dev pawl-etcd pawl-http pawl-postgres pawl-redis pawl-sqlite \
+        pawl-zookeeper
+block Install 2 | sed 's/purge/purge --yes/' >remove.sh
+ok "as README says" in_root sh -e <remove.sh
 is "and nothing is left" "$(changes)" ""
 not_ok "nor root's locks" in_root test -e /var/lib/pawl
 done_testing

@@ -3,7 +3,7 @@
 #
 #       make_root DIRECTORY          or skips the rest of the test; DIRECTORY is /packages there
 #       ok "it installs" in_root dpkg -i /packages/x.deb
-#       changes                      prints what was added or changed since, apart from what dpkg, rpm and ldconfig keep; that
+#       changes                      prints what was added or changed since, apart from what dpkg, apt, rpm and ldconfig keep; that
 #                                    this machine's own /var/lib/pawl was removed there is no change
 #
 # Changes are kept in memory and end with the test.
@@ -50,7 +50,7 @@ in_root() {
 
 changes() {
         nsenter --target "$root_pid" --mount find "$scratch/machine/changed" ! -type d ! -path '*/var/lib/dpkg/*' \
-                ! -path '*/.rpmdb/*' ! -path '*/var/lib/rpm/*' ! -path '*/var/cache/*' ! -path '*/var/log/*' \
+                ! -path '*/var/lib/apt/*' ! -path '*/.rpmdb/*' ! -path '*/var/lib/rpm/*' ! -path '*/var/cache/*' ! -path '*/var/log/*' \
                 ! -path '*/etc/ld.so.cache' ! \( -path '*/var/lib/pawl' -type c \) \
                 -printf '/%P\n'
 }

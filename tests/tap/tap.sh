@@ -30,6 +30,16 @@ trap tap_cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# await COMMAND...: until it succeeds; false after 20 s.
+await() {
+        await_tries=0
+        until "$@" >"$scratch/.await" 2>&1; do
+                await_tries=$((await_tries + 1))
+                [ $await_tries -lt 400 ] || return 1
+                sleep 0.05
+        done
+}
+
 # later PID: kill it when the test ends, however it ends.
 later() {
         tap_pids="$tap_pids $1"
