@@ -18,6 +18,7 @@ for line in sys.stdin:
 hold() {
         hold_name=$1
         shift
+        rm -f "$scratch/holds.$hold_name" # of one before
         "$pawl" run "$hold_name" sh -c 'echo $PAWL_TOKEN >"$0"; exec sleep 600' "$scratch/holds.$hold_name" &
         holder=$!
         later $holder

@@ -38,6 +38,7 @@ LONG = "ten thousand waiters and many thousand pairs: nothing for a sanitizer to
 OTHER_WAY = "another way to the same server: what differs is the connection, which test_net and test_net_tls run here"
 SERVERS_FAIL = "a server fails and the client answers; the code behind it runs here in the contract, in asan also in alloc"
 PLAIN_HAS_IT = "checks what other programs and servers do, not our memory; runs in gcc"
+COMMANDS_RUN = "the commands that it runs are those of other tests of the command, which run here"
 RECIPES_ABOVE = "recipes call public functions only and are the same code on every store; local and redis run here"
 
 VARIANTS = {
@@ -58,7 +59,8 @@ VARIANTS = {
         (r"^postgres (failover|pooler|cut|command|doctor|functions|input)$", SERVERS_FAIL),
         (r"^cli messages$", "takes descriptors, memory and system calls away, which the sanitizer needs itself; runs in gcc"),
         (r"^updates|^guard postgres races$|^cli (guard (redis|postgres|http)|fencing)", PLAIN_HAS_IT),
-        (r"^cli (documents|migrating|kubernetes|night)$", PLAIN_HAS_IT),
+        (r"^cli (documents|migrating|kubernetes|night|completion shells)$", PLAIN_HAS_IT),
+        (r"^cli (readme|runbook|schema|engines --sql)$", COMMANDS_RUN),
         (r"^guard redis (tls|password|unix|cut|every_byte|alloc)$|^guard sqlite wal$|^guard http (tls|python|file)$", OTHER_WAY),
         (r"^(?!contract )\w+ redis caller$", "the other drive; runs in tsan"),
         (r"^(?!contract )\w+ (redlock|zookeeper|etcd|postgres|postgres advisory) (thread|caller)$", RECIPES_ABOVE),
@@ -102,7 +104,7 @@ ENVIRONMENT = {
 # CPU seconds of the programs of all variants together, without detached servers. A suite above its budget is marked in the table at
 # the end; that fails nothing, because a busy host can double CPU time.
 BUDGET = {
-    "alloc": 75, "bench": 20, "chaos": 50, "cli": 60, "contract": 350, "engine": 220, "examples": 5, "fuzz": 30, "guard": 170,
+    "alloc": 75, "bench": 20, "chaos": 50, "cli": 75, "contract": 350, "engine": 220, "examples": 5, "fuzz": 30, "guard": 170,
     "install": 150, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
 }
 
