@@ -28,6 +28,7 @@ struct place {
         const char *text;
         int skip; /* bytes of it that stand: "--store=" */
         const char *kind;
+        FILE *found; /* what is offered: printed when all of it is known, so that the last line is never a name */
 };
 
 /* ---- the words before -------------------------------------------------------------------------------------------- */
@@ -111,17 +112,22 @@ static void read_word(struct line *line, const char *word, int index)
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
-/* One that continues what is there. A line holds it: whatever would end the line, or more, is nothing to be typed. */
+/* A terminal shows it as it is: nothing in it ends the line, moves the cursor or turns the text around. */
+static bool can_be_typed(const char *text)
+{
+        char shown[4 * PAWL_NAME_MAX + 1];
+
+        escape_for_terminal(text, shown, sizeof(shown));
+        return !strcmp(shown, text);
+}
+
+/* One that continues what is there. */
 static void offer(const struct place *place, const char *text, const char *help)
 {
         const char *typed = place->text + place->skip;
 
-        if (strncmp(text, typed, strlen(typed)) != 0)
-                return;
-        for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++)
-                if (*byte < ' ' || *byte == 127)
-                        return;
-        printf("%s%s%s\n", text, *help ? "\t" : "", help);
+        if (strncmp(text, typed, strlen(typed)) == 0 && can_be_typed(text))
+                fprintf(place->found, "%s%s%s\n", text, *help ? "\t" : "", help);
 }
 
 static void offer_commands(const struct place *place)
@@ -438,21 +444,37 @@ static void offer_all(struct place *place)
                 offer_words(place);
 }
 
+static void print_found(const struct place *place, int begins, int index)
+{
+        if (begins)
+                printf(":command %d\n", begins);
+        else if (!strcmp(place->kind, "command"))
+                printf(":command %d\n", index);
+        else
+                printf(":%s %d\n", place->kind, place->skip);
+}
+
 int complete(int count, char **words)
 {
         struct line line = {0};
         struct place place = {.line = &line, .text = count ? words[count - 1] : "", .kind = "words"};
+        char *found = NULL;
+        size_t size;
         int i;
 
+        place.found = open_memstream(&found, &size);
+        if (!place.found)
+                return EXIT_FAILED;
         for (i = 0; i < count - 1 && !line.begins; i++)
                 read_word(&line, words[i], i);
         if (!line.begins && !line.unknown)
                 offer_all(&place);
-        if (line.begins)
-                printf(":command %d\n", line.begins);
-        else if (!strcmp(place.kind, "command"))
-                printf(":command %d\n", i);
-        else
-                printf(":%s %d\n", place.kind, place.skip);
+        if (fclose(place.found) != 0) {
+                free(found);
+                return EXIT_FAILED;
+        }
+        fwrite(found, 1, size, stdout);
+        free(found);
+        print_found(&place, line.begins, i);
         return EXIT_DONE;
 }

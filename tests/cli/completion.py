@@ -62,6 +62,7 @@ class Shell:
     def __init__(self, *argv):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            os.chdir(PLACE)
             os.execvpe(argv[0], argv, ENVIRONMENT)
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 1000, 1000, 0, 0))
         self.output = ""
@@ -144,12 +145,38 @@ CASES = (  # what is typed before TAB, and what is there then
 )
 
 
+HOSTILE = {  # what is typed, and the name
+    "wi": "with space",
+    "exc": "exc!lamation",
+    "bra": "brace{a,b}[c]",
+    "sla": "slash\\slash",
+    "quo": "quo'te;touch RAN;'",
+    "dol": "dollar$(touch RAN)`touch RAN`",
+}
+
+
+def words_of(shell, line):
+    """What the shell makes of a line."""
+    done = subprocess.run([shell, "-c", "printf '%%s\\0' %s" % line], stdout=subprocess.PIPE, check=False, cwd=PLACE, timeout=PATIENCE)
+    return done.stdout.decode().split("\0")[:-1]
+
+
 def at_terminal(name, shell):
     check("%s starts" % name, shell.ready, shell.output)
     for typed, expected in CASES:
         line = shell.line(typed + COMPLETE)
         equal("%s: %s" % (name, typed), line, expected)
-    equal("%s: a name is one word" % name, shell.line("pawl show wi" + COMPLETE), "pawl show with\\ space ")
+    for typed, word in HOSTILE.items():
+        line = shell.line("pawl show %s%s" % (typed, COMPLETE))
+        equal("%s: a name is one word: %s" % (name, word), words_of(name, line), ["pawl", "show", word])
+    line = shell.line("pawl show 'wi" + COMPLETE)
+    equal("%s: within quotes" % name, words_of(name, line), ["pawl", "show", "with space"])
+    line = shell.line("pawl -e 'local:%s/di" % PLACE + COMPLETE)
+    equal("%s: a directory within quotes" % name, line.rstrip("'/ "), "pawl -e 'local:%s/directory" % PLACE)
+    shell.line("pawl show 'quo" + COMPLETE)
+    shell.line('pawl show "dol' + COMPLETE)
+    equal("%s: a last line that is no number runs nothing" % name, shell.line("broken/pawl show x" + COMPLETE), "broken/pawl show x")
+    check("%s: no name was run" % name, not os.path.exists(os.path.join(PLACE, "RAN")))
     for command in ["", *COMMANDS]:
         written = shell.type("pawl %s -%s%s" % (command, COMPLETE, COMPLETE))[1]
         shown = set(re.findall(r"(?<![^\s])--?[a-z0-9-]+", written, re.IGNORECASE))
@@ -198,7 +225,8 @@ def fish():
         last = expected.rstrip(" ").split(" ")[-1]
         wanted = [last] if expected != typed else []
         equal("fish: %s" % typed, candidates(typed), wanted)
-    equal("fish: a name is one word", candidates("pawl show wi"), ["with space"])
+    for typed, word in HOSTILE.items():
+        equal("fish: a name is one word: %s" % word, candidates("pawl show " + typed), [word])
     for command in COMMANDS:
         equal("fish: all options of '%s'" % command, sorted(set(options_of(command)) - set(candidates("pawl %s -" % command))), [])
     equal("fish: all commands", sorted(set(COMMANDS) - set(candidates("pawl "))), [])
@@ -228,6 +256,7 @@ def asked():
     equal("not before its name", last_line("run", "-w", "5", "-"), [":words 0"])
     equal("behind -- only", (last_line("put", "r", "5", ""), last_line("put", "r", "5", "--", "")), ([":words 0"], [":command 4"]))
     equal("a name with a line in it is left out", pawl("completion", "--", "show", "li"), ":words 0\n")
+    equal("nor one that turns the text around", pawl("completion", "--", "show", "turn"), ":words 0\n")
     equal("each name once", pawl("completion", "--", "show", "sha"), "shared\n:words 0\n")
     equal("PAWL_STORE", pawl("completion", "--", "get", "", PAWL_STORE="file:" + STORE), "report.txt\n:words 0\n")
     none = os.path.join(PLACE, "none")
@@ -260,7 +289,9 @@ def prepare():
     for name in ("directory", "marks"):
         os.mkdir(os.path.join(PLACE, name))
     os.chmod(write("pawl-test-command", "#!/bin/sh\n"), 0o755)
-    for name in ("backup/nightly", "with space", "colon:name", "line\nbreak"):
+    os.mkdir(os.path.join(PLACE, "broken"))
+    os.chmod(write("broken/pawl", "#!/bin/sh\necho ':command x[$(touch${IFS}RAN)0]'\n"), 0o755)
+    for name in ("backup/nightly", "colon:name", "line\nbreak", "turn\u202earound", *HOSTILE.values()):
         pawl("acquire", "--ttl", "1h", name)
     for _ in range(2):
         pawl("acquire", "--ttl", "1h", "-s", "shared")
