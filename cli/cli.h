@@ -280,6 +280,12 @@ void json_end(FILE *); /* the line's end, at the outermost level */
 bool json_interrupt(void);
 void json_resume(bool outer);
 
+/* A copy with texts of its own, for entry_free. False: there is no memory, and nothing to be freed. */
+bool entry_copy(struct pawl_entry *copy, const struct pawl_entry *);
+void entry_free(struct pawl_entry *copy);
+/* Of a past owner: "night shift (host db3 is gone)", who broke its lock, and why. "" if nobody did, or it is not known. */
+enum { BREAKER_MAX = PAWL_OWNER_MAX + PAWL_BREAK_REASON_MAX + 3 };
+const char *breaker_text(const struct pawl_entry *, char text[BREAKER_MAX + 1]);
 /* One holder, waiter or past owner as a JSON object. */
 void json_entry(FILE *, const struct pawl_entry *);
 /* The members that say who has a lock: holder, holders, waiters, ahead; none if the store did not say. */

@@ -16,17 +16,14 @@ static const char *clock_text(int64_t ms, char *buffer, size_t size)
 /* "broken by host:pid:program (the reason) at TIME" behind the note. */
 static void add_note(struct table *table, const struct pawl_entry *entry)
 {
-        char text[PAWL_NOTE_MAX + PAWL_OWNER_MAX + PAWL_BREAK_REASON_MAX + 80], until[32],
-                why[PAWL_BREAK_REASON_MAX + 4] = "";
+        const char *note = entry->note ? entry->note : "";
+        char breaker[BREAKER_MAX + 1], text[PAWL_NOTE_MAX + sizeof(breaker) + 64], until[32];
 
-        if (!entry->broken_by || !*entry->broken_by) {
-                table_text(table, entry->note ? entry->note : "");
+        if (!*breaker_text(entry, breaker)) {
+                table_text(table, note);
                 return;
         }
-        if (entry->reason && *entry->reason)
-                snprintf(why, sizeof(why), " (%s)", entry->reason);
-        snprintf(text, sizeof(text), "%s%sbroken by %s%s at %s", entry->note ? entry->note : "",
-                 entry->note && *entry->note ? "; " : "", entry->broken_by, why,
+        snprintf(text, sizeof(text), "%s%sbroken by %s at %s", note, *note ? "; " : "", breaker,
                  clock_text(entry->until_ms, until, sizeof(until)));
         table_text(table, text);
 }

@@ -130,19 +130,16 @@ static int check_lease(const struct hold *hold, pawl_lock *lock)
 /* The end of ours in the history, if it was broken. */
 struct breaker {
         uint64_t token;
-        char text[PAWL_OWNER_MAX + PAWL_BREAK_REASON_MAX + 8];
+        char text[BREAKER_MAX + 1];
 };
 
 static int find_breaker(const struct pawl_entry *entry, void *arg)
 {
         struct breaker *breaker = arg;
-        bool why = entry->reason && *entry->reason;
 
         if (entry->role != PAWL_ROLE_PAST || entry->token != breaker->token)
                 return 0;
-        if (entry->broken_by && *entry->broken_by)
-                snprintf(breaker->text, sizeof(breaker->text), "%s%s%s%s", entry->broken_by, why ? " (" : "",
-                         why ? entry->reason : "", why ? ")" : "");
+        (void)breaker_text(entry, breaker->text);
         return 1;
 }
 

@@ -20,8 +20,9 @@ struct snapshot {
         struct row *rows;
         size_t count;
         size_t room;
-        int value_code;    /* about one lock: PAWL_OK: what follows is known */
-        size_t value_size; /* of the bytes that are kept beside it */
+        bool short_of_memory; /* not all rows are here */
+        int value_code;       /* about one lock: PAWL_OK: what follows is known */
+        size_t value_size;    /* of the bytes that are kept beside it */
         uint64_t value_token;
 };
 

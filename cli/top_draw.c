@@ -283,6 +283,19 @@ static void add_lock_end(struct table *table, const struct row *row, const struc
                 table_cell(table, "%s left", duration_text(left_ms, text));
 }
 
+/* "the note; broken by host:pid:program (the reason)" */
+static void add_lock_note(struct table *table, const struct pawl_entry *entry)
+{
+        char breaker[BREAKER_MAX + 1], text[PAWL_NOTE_MAX + sizeof(breaker) + 16];
+
+        if (!*breaker_text(entry, breaker)) {
+                table_text(table, entry->note);
+                return;
+        }
+        snprintf(text, sizeof(text), "%s%sbroken by %s", entry->note, *entry->note ? "; " : "", breaker);
+        table_text(table, text);
+}
+
 /* place: in the queue, from 1. */
 static void add_lock_row(struct table *table, const struct row *row, const struct snapshot *lock, size_t place)
 {
@@ -299,7 +312,7 @@ static void add_lock_row(struct table *table, const struct row *row, const struc
         add_time(table, entry->since_ms > 0, until_ms - entry->since_ms);
         add_lock_end(table, row, lock);
         table_text(table, entry->owner);
-        table_text(table, entry->note);
+        add_lock_note(table, entry);
 }
 
 static void draw_value(struct frame *frame, const struct snapshot *lock)

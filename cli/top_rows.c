@@ -17,41 +17,27 @@ static int add_entry(const struct pawl_entry *entry, void *arg)
                 size_t room = snapshot->room ? 2 * snapshot->room : 64;
                 struct row *rows = realloc(snapshot->rows, room * sizeof(*rows));
 
+                snapshot->short_of_memory = !rows;
                 if (!rows)
                         return 1;
                 snapshot->rows = rows;
                 snapshot->room = room;
         }
-        row = &snapshot->rows[snapshot->count++];
-        row->entry = *entry;
-        row->entry.name = strdup(entry->name);
-        row->entry.owner = strdup(entry->owner ? entry->owner : "");
-        row->entry.note = strdup(entry->note ? entry->note : "");
+        row = &snapshot->rows[snapshot->count];
+        snapshot->short_of_memory = !entry_copy(&row->entry, entry);
+        if (snapshot->short_of_memory)
+                return 1;
         row->longest_ms = entry->remaining_ms;
-        return row->entry.name && row->entry.owner && row->entry.note ? 0 : 1;
-}
-
-static void row_free(struct row *row)
-{
-        free((char *)(uintptr_t)row->entry.name);
-        free((char *)(uintptr_t)row->entry.owner);
-        free((char *)(uintptr_t)row->entry.note);
+        snapshot->count++;
+        return 0;
 }
 
 void snapshot_free(struct snapshot *snapshot)
 {
         for (size_t i = 0; i < snapshot->count; i++)
-                row_free(&snapshot->rows[i]);
+                entry_free(&snapshot->rows[i].entry);
         free(snapshot->rows);
         *snapshot = (struct snapshot){0};
-}
-
-/* One row has texts that there was no memory for. */
-static bool is_whole(const struct snapshot *snapshot)
-{
-        const struct pawl_entry *last = snapshot->count ? &snapshot->rows[snapshot->count - 1].entry : NULL;
-
-        return !last || (last->name && last->owner && last->note);
 }
 
 static int compare_leases(const void *a, const void *b)
@@ -98,10 +84,8 @@ void snapshot_take(pawl_client *client, const char *name, struct snapshot *snaps
         snapshot->code = ask(client, snapshot);
         if (snapshot->code != PAWL_OK)
                 (void)pawl_explain(client, &snapshot->why);
-        if (!is_whole(snapshot)) {
-                row_free(&snapshot->rows[--snapshot->count]);
+        if (snapshot->short_of_memory)
                 snapshot->code = PAWL_NO_MEMORY;
-        }
         snapshot->at_ms = unix_ms();
         if (snapshot->code == PAWL_OK && client && *name)
                 take_value(client, snapshot);

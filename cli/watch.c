@@ -13,17 +13,9 @@ enum { HISTORY_LEAST = 4 };
 
 /* ---- sights ------------------------------------------------------------------------------------------------------ */
 
-static void free_entry(struct pawl_entry *entry)
-{
-        free((char *)(uintptr_t)entry->name);
-        free((char *)(uintptr_t)entry->owner);
-        free((char *)(uintptr_t)entry->note);
-}
-
 int sight_add(const struct pawl_entry *entry, void *arg)
 {
         struct sight *sight = arg;
-        struct pawl_entry copy = *entry;
 
         if (sight->count == sight->room) {
                 size_t room = sight->room ? 2 * sight->room : 8;
@@ -34,21 +26,16 @@ int sight_add(const struct pawl_entry *entry, void *arg)
                 sight->entry = more;
                 sight->room = room;
         }
-        copy.name = strdup(entry->name ? entry->name : "");
-        copy.owner = strdup(entry->owner ? entry->owner : "");
-        copy.note = strdup(entry->note ? entry->note : "");
-        if (!copy.name || !copy.owner || !copy.note) {
-                free_entry(&copy);
+        if (!entry_copy(&sight->entry[sight->count], entry))
                 return sight->short_of_memory = true;
-        }
-        sight->entry[sight->count++] = copy;
+        sight->count++;
         return 0;
 }
 
 void sight_clear(struct sight *sight)
 {
         for (size_t i = 0; i < sight->count; i++)
-                free_entry(&sight->entry[i]);
+                entry_free(&sight->entry[i]);
         free(sight->entry);
         *sight = (struct sight){0};
 }
@@ -78,7 +65,7 @@ static uint32_t count(const struct sight *sight, uint32_t role, const char *owne
 
 static void drop(struct sight *sight, struct pawl_entry *entry)
 {
-        free_entry(entry);
+        entry_free(entry);
         *entry = sight->entry[--sight->count];
 }
 
@@ -216,6 +203,14 @@ static bool is_cut_off(const struct comparison *comparison)
         return pasts >= HISTORY_LEAST;
 }
 
+static void report_end(const struct comparison *comparison, const struct pawl_entry *past)
+{
+        char breaker[BREAKER_MAX + 1], text[sizeof(breaker) + 4];
+
+        snprintf(text, sizeof(text), "by %s", breaker_text(past, breaker));
+        report(comparison, pawl_how_text((int)past->how), past, past->until_ms, *breaker ? text : NULL);
+}
+
 /* The end of a hold, and its beginning if that was not seen. */
 static void compare_past(const struct comparison *comparison, struct pawl_entry *past)
 {
@@ -230,7 +225,7 @@ static void compare_past(const struct comparison *comparison, struct pawl_entry 
                 drop(&watched->missing, missing);
         if (!known)
                 report_acquired(comparison, past);
-        report(comparison, pawl_how_text((int)past->how), past, past->until_ms, NULL);
+        report_end(comparison, past);
 }
 
 /* The oldest first. */

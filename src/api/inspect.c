@@ -521,6 +521,7 @@ static int break_locked(pawl_client *client, const char *name, const struct pawl
         question_init(&question, client, name);
         question.inquiry.token = options->token;
         question.inquiry.reason = reason;
+        question.late_code = PAWL_IN_DOUBT; /* a second time it could cut off the next holder */
         code = ask(client->engine->ops->inspect->break_, &question);
         question_free(&question);
         if (code == PAWL_NOT_FOUND)

@@ -226,7 +226,8 @@ def sorting(shell, place):
 
 
 def details(shell, place):
-    subprocess.run([PAWL, "run", "--owner", "first", "boss", "true"], check=True)
+    subprocess.run([PAWL, "acquire", "-q", "--owner", "first", "--note", "a job", "--ttl", "10m", "boss"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([PAWL, "break", "--owner", "admin", "--reason", "it hangs", "--yes", "boss"], check=True)
     subprocess.run([PAWL, "-q", "run", "--owner", "second", "--ttl", "300ms", "boss", "sh", "-c", "kill -KILL $PPID; sleep 9"])
     leader = subprocess.Popen([PAWL, "elect", "--owner", "host\033[2Jone", "--note", "the \033]0;note\007", "--value", "12345", "boss", "--",
                                "sh", "-c", "echo >%s/leads; exec sleep 60" % place])
@@ -243,7 +244,7 @@ def details(shell, place):
     top.shows("its holder", lambda lines: lines[4].startswith("holder  ") and "s left" in lines[4] and "host\\x1b[2Jone" in lines[4])
     top.shows("its queue, in its order", lambda lines: [line.split()[:2] + line.split()[-1:] for line in lines[5:17]] ==
               [["waiter", str(i + 1), "waiter-%02d" % i] for i in range(12)])
-    top.shows("its past owners, and how each ended", lambda lines: [(line.split()[0], "released" in line) for line in lines[17:19]] ==
+    top.shows("its past owners, and how each ended", lambda lines: [(line.split()[0], "broken" in line) for line in lines[17:19]] ==
               [("past", False), ("past", True)] and ("died" in lines[17] or "expired" in lines[17]) and lines[19] == "")
     top.resize(10, 40)
     top.shows("on a small screen", begins(9, "1-5 of 15"))
@@ -251,6 +252,7 @@ def details(shell, place):
     top.key("it scrolls", END, lambda lines: lines[8].startswith("past ") and lines[9].startswith("11-15 of 15"))
     top.resize(24, 200)
     top.shows("a wide one has the note", lambda lines: "the \\x1b]0;note\\x07" in lines[4])
+    top.shows("and who broke it, and why", lambda lines: "a job; broken by admin (it hangs)" in lines[18])
     top.key("Escape goes back", b"\033", begins(3, "boss "))
     top.type(b"\r")
     top.sees(begins(4, "holder"))

@@ -100,8 +100,8 @@ watch "$scratch/ends" x
 await_file "$scratch/ends"
 hold x
 await has_line "$scratch/ends" acquired
-"$pawl" break x
-ok "broken" await has_line "$scratch/ends" "broken   'x' token [0-9]* owner-of-x (sh) after"
+"$pawl" break --owner "night shift" --reason "it hangs" x
+ok "broken, by whom and why" await has_line "$scratch/ends" "broken   'x' token [0-9]* owner-of-x (sh) after .*s: by night shift (it hangs)"
 wait_status $holder
 rm -f "$scratch/gate.x" "$scratch/gate.x.held"
 "$pawl" acquire --owner brief --ttl 100ms x >"$scratch/lease"

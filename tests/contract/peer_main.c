@@ -97,6 +97,17 @@ static void do_fetch(const char *rest)
         free(value.data);
 }
 
+/* NAME [TOKEN] */
+static void do_break(const char *rest)
+{
+        char name[256] = "";
+        unsigned long long token = 0;
+        sscanf(rest, "%255s %llu", name, &token);
+        memset(&why, 0, sizeof why);
+        int code = pawl_break_if(client, name, PAWL_BREAK(.token = token, .why = &why));
+        answer(code, 0, why.text);
+}
+
 static void do_lease(const char *rest)
 {
         char word[PAWL_LEASE_MAX + 1] = "";
@@ -179,6 +190,7 @@ static const struct order {
         {"release", do_release, 0},     {"lease", do_lease, 1}, {"store", do_store, 1}, {"forget", do_forget, 1},
         {"check", do_check, 1},         {"renew", do_renew, 1}, {"state", do_state, 1}, {"reason", do_reason, 1},
         {"remaining", do_remaining, 1}, {"why", do_why, 0},     {"keep", do_keep, 1},   {"fetch", do_fetch, 0},
+        {"break", do_break, 0},
 };
 
 static void obey(char *line)

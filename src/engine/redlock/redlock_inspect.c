@@ -36,6 +36,8 @@ struct survey {
         bool marked; /* of init */
         int64_t asked_at;
         nodes_t out, ok, missing;
+        bool others;   /* of a break: on a node that was asked another one has it by now */
+        bool doubtful; /* of a break: a node was asked, and its answer is lost */
         uint32_t waiters;
         struct list seen;
         struct pawl_why why; /* of the last node that failed */
@@ -112,6 +114,7 @@ static struct seen *seen_new(struct survey *survey, const struct pawl_entry *ent
         seen->entry.name = keep(&room, entry->name);
         seen->entry.owner = keep(&room, entry->owner);
         seen->entry.note = keep(&room, entry->note);
+        seen->entry.broken_by = seen->entry.reason = NULL; /* of past owners, which a node does not tell */
         list_append(&survey->seen, &seen->listed);
         return seen;
 }
@@ -350,17 +353,18 @@ static void finish_interference(struct survey *survey)
                 if (survey->ok & redlock->nodes[i].bit)
                         redlock->nodes[i].engine->ops->member->call(redlock->nodes[i].engine, survey->name,
                                                                     strlen(survey->name));
-        if (how_many(survey->ok | survey->missing) < redlock->quorum)
-                answer(survey, trust_why(redlock, &why), why.text);
+        if (how_many(survey->ok | survey->missing) >= redlock->quorum)
+                answer(survey, survey->ok ? PAWL_OK : survey->others ? PAWL_BUSY : PAWL_NOT_FOUND, NULL);
+        else if (survey->what == WHAT_BREAK && (survey->ok || survey->doubtful))
+                answer(survey, PAWL_IN_DOUBT, "too few nodes have confirmed it: it may have been done");
         else
-                answer(survey, survey->ok ? PAWL_OK : PAWL_NOT_FOUND, NULL);
+                answer(survey, trust_why(redlock, &why), why.text);
 }
 
 /* ---- one holder of a token -------------------------------------------------------------------------------------------
  *
- * Who holds on a majority is found first (WHAT_CHOOSE); then each of its votes is taken away by the number that it has
- * there, which may be greater than the token (merge). Each node compares and deletes in one step, so another holder that
- * has come meanwhile keeps its votes. */
+ * Who holds on a majority is found first (WHAT_CHOOSE); then its votes are taken away by their number. Each node compares
+ * and deletes in one step, so another holder that has come meanwhile keeps its votes. */
 
 /* NULL: a majority has none with this token; *others: it has one with another. */
 static const struct seen *find_meant(struct survey *survey, bool *others)
@@ -382,15 +386,38 @@ static const struct seen *find_meant(struct survey *survey, bool *others)
         return NULL;
 }
 
-static uint64_t number_on(const struct survey *survey, const struct seen *meant, const struct node *node)
+/* NULL: it has no vote there. */
+static const struct seen *vote_on(const struct survey *survey, const struct seen *meant, const struct node *node)
 {
         for (struct list *at = survey->seen.next; at != &survey->seen; at = at->next) {
                 const struct seen *seen = container_of(at, struct seen, listed);
 
                 if (seen->nodes & node->bit && same_lock(&meant->entry, &seen->entry))
-                        return seen->entry.token;
+                        return seen;
         }
-        return 0;
+        return NULL;
+}
+
+/* A vote with another number and of another time may have come late (merge), or be already one of the next lock of the same
+ * client, which has the same owner and note. So it is left alone, and ends with its lease at the latest; unless such votes
+ * would hold the lock without the others. */
+static nodes_t votes_meant(struct survey *survey, const struct seen *meant)
+{
+        const struct redlock *redlock = survey->redlock;
+        nodes_t sure = 0, late = 0;
+
+        for (uint32_t i = 0; i < redlock->count; i++) {
+                const struct seen *vote = vote_on(survey, meant, &redlock->nodes[i]);
+
+                if (!vote)
+                        continue;
+                survey->numbers[i] = vote->entry.token;
+                if (vote->entry.token == survey->token || vote->entry.since_ms == meant->entry.since_ms)
+                        sure |= redlock->nodes[i].bit;
+                else
+                        late |= redlock->nodes[i].bit;
+        }
+        return how_many(late) < redlock->quorum ? sure : sure | late;
 }
 
 static void ask_nodes(struct survey *survey, nodes_t nodes);
@@ -401,7 +428,7 @@ static bool finish_choosing(struct survey *survey)
         struct redlock *redlock = survey->redlock;
         const struct seen *meant;
         struct pawl_why why;
-        nodes_t nodes = 0;
+        nodes_t nodes;
         bool others;
 
         if (how_many(survey->ok | survey->missing) < redlock->quorum) {
@@ -413,11 +440,7 @@ static bool finish_choosing(struct survey *survey)
                 answer(survey, others ? PAWL_BUSY : PAWL_NOT_FOUND, NULL);
                 return false;
         }
-        for (uint32_t i = 0; i < redlock->count; i++) {
-                survey->numbers[i] = number_on(survey, meant, &redlock->nodes[i]);
-                if (survey->numbers[i])
-                        nodes |= redlock->nodes[i].bit;
-        }
+        nodes = votes_meant(survey, meant);
         survey->what = WHAT_BREAK;
         survey->ok = survey->missing = 0;
         ask_nodes(survey, nodes);
@@ -444,6 +467,8 @@ static void on_answered(struct inquiry *inquiry, int code, const char *why)
         bool second = probe >= survey->probes + NODES_MOST;
         nodes_t bit = probe->node->bit;
 
+        survey->others |= code == PAWL_BUSY;
+        survey->doubtful |= code == PAWL_IN_DOUBT;
         if (!second && code == PAWL_OK)
                 survey->ok |= bit;
         else if (!second && (code == PAWL_NOT_FOUND || code == PAWL_BUSY)) /* busy: it has gone, and another came */

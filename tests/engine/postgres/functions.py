@@ -1355,6 +1355,9 @@ def becomes_as_new(version):
     equal(one("SELECT version FROM enter(%s)", one.client), [(1,)])
     uid = new_uid()
     token = one("SELECT token FROM acquire('a', %s, %s, 'me', '', 0, 0, 60000, 0, 7, true, true, 0)", uid, one.client)[0][0]
+    one("PREPARE older_break(text) AS SELECT uid, token, lease FROM break_holders($1, 1)")
+    one("PREPARE older_show(text) AS SELECT role, token, owner FROM show_lock($1)")
+    equal((one("EXECUTE older_break('b')"), one("EXECUTE older_show('a')")), ([(None, 0, 0)], [(1, token, "me")]))
     together(*[lambda: install(old)] * 4)
     equal(description(one, old), description(one, new))
     # A client of that version that is still there, and one that comes.
@@ -1362,6 +1365,9 @@ def becomes_as_new(version):
     equal(one("SELECT version, fast FROM enter(%s)", random.getrandbits(62)), [(1, True)])
     entry = one.show("a")[0]
     equal((entry.token, entry.owner, entry.age, entry.detached), (token, "me", 7, True))
+    equal(one("EXECUTE older_show('a')"), [(1, token, "me")])
+    equal((one("EXECUTE older_break('a')"), one("EXECUTE older_break('a')")), ([(None, 1, 0)], [(None, 0, 0)]))
+    equal([(past.how, past.broken_by) for past in one.show("a")], [(BROKEN, "")])
 
     def may(role):
         return {name for name, in one("""SELECT proname::text FROM pg_proc WHERE pronamespace = to_regnamespace(%(1)s)

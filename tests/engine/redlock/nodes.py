@@ -13,7 +13,7 @@ import time
 SOURCE = pathlib.Path(os.environ["SOURCE_DIR"])
 sys.path[:0] = [str(SOURCE / "tests/tap"), str(SOURCE / "tests/engine/redis")]
 import rig
-from rig import BUSY, CORRUPT, INVALID, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
+from rig import BUSY, CORRUPT, IN_DOUBT, INVALID, LOST, NO_QUORUM, OK, UNSUPPORTED, pawl
 from tap import check, equal, finish
 
 SCRIPTS = SOURCE / "src/engine/redis/scripts"
@@ -164,6 +164,33 @@ def one_holder_is_broken_by_its_token():
               [node.locks() for node in list(nodes)[:4]])
         check("the holder is told", soon(lambda: holder.ask("lost") == 1))
         equal("nobody has it now", pawl("-e", nodes.url(), "break", "--if-token", str(token), "a")[0], 1)
+
+
+def votes_of_the_next_lock_stay():
+    """The same client has taken the lock again meanwhile, and one node says so already."""
+    with Nodes(3) as nodes:
+        holder = Peer(nodes.url())
+        check("a lock is taken", soon(lambda: holder.ask("acquire a 0 600000") == OK))
+        check("on all nodes", soon(lambda: all(node.locks() for node in nodes)))
+        holder.kill()
+        token, value = int(holder.token), nodes[0]("GET", "lock:a")
+        equal("its number stands where it is looked for", int(value[-30:-14]), token)
+        later = "f" * 32 + value[32:-30] + "%016d %d" % (token + 7, int(value[-13:]) + 1)
+        nodes[0]("SET", "lock:a", later, "KEEPTTL")
+        equal("the lock of the token is broken", pawl("-e", nodes.url(), "break", "--if-token", str(token), "a")[0], 0)
+        equal("the vote of the next one stays", nodes[0]("GET", "lock:a"), later)
+        equal("its own are gone", [node.locks() for node in list(nodes)[1:]], [[], []])
+
+
+def a_break_that_too_few_confirm_is_in_doubt():
+    with Nodes(3) as nodes:
+        holder, breaker = Peer(nodes.url()), Peer(nodes.url("?timeout=1s"))
+        check("a lock is taken", soon(lambda: holder.ask("acquire a 0 600000") == OK))
+        equal("who breaks it is connected", breaker.ask("acquire b 60000 0"), OK)
+        for node in nodes[1:]:
+            node.stop()
+        equal("two of three do not answer", breaker.ask("break a"), IN_DOUBT)
+        check("which is said", "it may have been done" in breaker.text, breaker.text)
 
 
 def three_of_five_are_stopped():
@@ -550,7 +577,7 @@ def what_is_no_quorum_is_refused():
 
 
 TESTS = (two_of_five_are_killed, words_of_leases_with_two_of_five_killed, a_lease_is_taken_up, one_holder_is_broken_by_its_token,
-         three_of_five_are_stopped, one_of_five_is_stopped,
+         votes_of_the_next_lock_stay, a_break_that_too_few_confirm_is_in_doubt, three_of_five_are_stopped, one_of_five_is_stopped,
          nobody_is_there, two_became_replicas, two_lack_replicas, two_have_another_password,
          doctor_and_a_node_that_hangs, names_of_our_own_keys,
          an_account_may_not_publish, a_node_is_busy, a_node_restarts_empty, a_clock_is_set_back, nodes_are_emptied, durable_nodes_restart, new_nodes_are_marked_by_hand, the_rule_is_needed,

@@ -119,6 +119,24 @@ def after_the_lease_of_a_killed_holder_the_first_try_succeeds():
 
 
 @test
+def a_break_that_is_not_answered_is_in_doubt():
+    """Whatever the patience of the connection: who repeats it without a token could cut off the next holder."""
+    servers = started()
+    holder, breakers = Peer(servers.url()), [Peer(servers.url()), Peer(servers.url(timeout="60s"))]
+    equal(holder.acquire("a", ttl=60000, wait=20000).code, OK)
+    for peer in breakers:
+        equal(peer.acquire("b", wait=20000).code, OK)
+        equal(peer.release(), OK)
+    if breakers[0].ask("break b").code == UNSUPPORTED:
+        return
+    servers.stop()
+    for peer in breakers:
+        answer = peer.ask("break a")
+        equal(answer.code, IN_DOUBT, answer.text)
+        require(len(answer.text) > 15, answer.text)
+
+
+@test
 def a_store_that_stops_while_a_claim_waits_is_never_a_free_lock():
     servers = started()
     holder, waiter = Peer(servers.url(timeout="1s")), Peer(servers.url(timeout="1s"))
