@@ -97,7 +97,7 @@ for name in $there; do
         postgres-role)
                 not_ok "a role for calls only may make no table" ask "$POSTGRES_ROLE_URL" -c 'create table pawl.x()'
                 not_ok "nor read one" ask "$POSTGRES_ROLE_URL" -c 'select * from pawl.lock'
-                is "but call" "$(ask "$POSTGRES_ROLE_URL" -c 'select pawl.lock_version()')" 3
+                like "but call" "$(ask "$POSTGRES_ROLE_URL" -c 'select pawl.lock_version()')" "[1-9]"
                 ;;
         postgres-pair)
                 at=$(host_of "$POSTGRES_PAIR_URL")
