@@ -104,8 +104,8 @@ ENVIRONMENT = {
 # CPU seconds of the programs of all variants together, without detached servers. A suite above its budget is marked in the table at
 # the end; that fails nothing, because a busy host can double CPU time.
 BUDGET = {
-    "alloc": 75, "bench": 20, "chaos": 50, "cli": 75, "contract": 350, "engine": 220, "examples": 5, "fuzz": 30, "guard": 170,
-    "install": 150, "interop": 65, "models": 60, "recipe": 100, "servers": 10, "sim": 55, "style": 15, "unit": 90,
+    "alloc": 60, "bench": 20, "chaos": 45, "cli": 85, "contract": 290, "engine": 340, "examples": 5, "fuzz": 25, "guard": 130,
+    "install": 150, "interop": 50, "models": 55, "recipe": 75, "servers": 10, "sim": 40, "style": 15, "unit": 75,
 }
 
 # A failed program of these suites is retried once, alone. Not those that look for two holders or a token that went back.
