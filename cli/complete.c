@@ -241,7 +241,7 @@ static void offer_alternatives(struct place *place, const char *text);
 
 static void offer_signals(struct place *place, const char *prefix)
 {
-        char text[32];
+        char text[96];
 
         for (int number = 1; number < NSIG; number++)
                 if (signal_number(signal_name(number)) == number) {
