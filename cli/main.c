@@ -1,6 +1,7 @@
 /* main.c - the command `pawl`: finds the command that is meant and lets it run. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,15 +45,19 @@ static const char *command_name(size_t index)
         return index < COMMANDS ? commands[index]->name : NULL;
 }
 
-/* There is no such command. */
-static int unknown_command(const char *name)
+/* There is no such command. A URL that stands there, without -e, may have a password. */
+static int unknown_command(const char *word)
 {
-        const char *near = near_miss(name, command_name);
+        const char *near = near_miss(word, command_name);
+        char *name = strstr(word, "://") ? url_without_secrets(word) : strdup(word);
 
+        if (!name)
+                return fail(PAWL_NO_MEMORY, NULL);
         if (near)
                 say("there is no command '%s'; did you mean '%s'?", name, near);
         else
                 say("there is no command '%s'; 'pawl --help' lists them", name);
+        free(name);
         return EXIT_FAILED;
 }
 

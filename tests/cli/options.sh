@@ -95,6 +95,9 @@ is "pawl help -- run" "$("$pawl" help -- run)" "$("$pawl" run --help)"
 is "pawl version is pawl --version" "$("$pawl" version)" "$("$pawl" --version)"
 status 125 "a command that is nearly one" "$pawl" aquire x
 is "is asked about" "$errors" "pawl: there is no command 'aquire'; did you mean 'acquire'?"
+status 125 "a URL where the command stands" "$pawl" redis://user:secret@127.0.0.1:1/ ls
+unlike "is said without its password" "$errors" "*secret*"
+like "and is no command" "$errors" "pawl: there is no command 'redis://*127.0.0.1:1/'*"
 status 125 "help knows near misses" "$pawl" help rnu
 is "too" "$errors" "pawl: there is no command 'rnu'; did you mean 'run'?"
 status 125 "help and version are commands as well" "$pawl" verson
