@@ -142,6 +142,7 @@ says 1 "nothing is known of '...'" "$pawl" show unknown
 says 1 "'...' was not ... within ..." "$pawl" watch --until free --for 50ms held
 says 1 "'...' was not ... within --count ..." "$pawl" watch --until free --count 1 held
 "$pawl" run --lock-delay 600s delayed sh -c 'kill -9 $PPID' 2>killed
+await sh -c '! "$0" show delayed | grep -q "^holder"' "$pawl" # the kill may take a moment longer than its command
 says 1 "'...' was taken a moment ago: ..." "$pawl" run -n delayed true
 "$pawl" acquire -e "$POSTGRES_URL" --ttl 10m held >lease
 psql -XqAt -d "$POSTGRES_URL" -c 'CREATE ROLE blind LOGIN' -c 'GRANT USAGE ON SCHEMA pawl TO blind' \
