@@ -1,5 +1,5 @@
 /* cmd_break.c - `pawl break`: an administrator's force, by the token of a holder if it is to be that one only. At a
- * terminal it shows who holds the lock, asks, and breaks those that it has shown: who came meanwhile was not agreed to. */
+ * terminal it shows the holders, asks, and breaks those that it has shown; nobody agreed to any that came later. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

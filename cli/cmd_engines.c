@@ -39,7 +39,7 @@ static int no_sql(const char *scheme, int code)
         if (!shown)
                 return fail(PAWL_NO_MEMORY, NULL);
         if (code == PAWL_UNSUPPORTED)
-                say("nothing is to be run for %s: only for postgres", shown);
+                say("no setup needed for %s: only for postgres", shown);
         else
                 say("%s: %s; `pawl engines` says which there are, and what is missing", shown, pawl_strerror(code));
         free(shown);

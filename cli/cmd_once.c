@@ -29,7 +29,7 @@ enum { OUTPUT_CUT = 1 };
 /* What claim_wait returns if the lock is taken; no exit status. */
 enum { TAKEN = 1000 };
 
-/* What people look for: where it is not, they are told what there is. */
+/* People search for this option; the message says what there is instead. */
 static bool option_list(const struct option *option, const char *text)
 {
         (void)option;

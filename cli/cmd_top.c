@@ -1,4 +1,4 @@
-/* cmd_top.c - `pawl top`: who holds what, again and again. On a terminal the screen is redrawn until q; elsewhere one
+/* cmd_top.c - `pawl top`: locks and holders, again and again. On a terminal the screen is redrawn until q; elsewhere one
  * snapshot is printed, or --count of them. */
 #include <errno.h>
 #include <poll.h>
@@ -302,7 +302,7 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command cmd_top = {
         .name = "top",
         .arguments = "",
-        .summary = "who holds what, live; ? shows the keys, q ends it",
+        .summary = "locks and their holders, live; ? shows the keys, q ends it",
         .details =
                 "Without a terminal one snapshot is printed, or --count of them. On a terminal a store that does not\n"
                 "answer is reported on the screen, and asked again.",

@@ -379,9 +379,9 @@ struct pawl_entry {
         uint32_t waiters; /* on this name */
         uint32_t flags;   /* PAWL_DETACH if so */
         uint64_t age;     /* of holders and waiters: pawl_lock_options.age */
-        const char *
-                broken_by; /* past owners with PAWL_HOW_BROKEN: the owner string of the client that broke it; else "" */
-        const char *reason; /* and the reason it gave; "" if none, or not known any more */
+        /* Of past owners with PAWL_HOW_BROKEN; else "". */
+        const char *broken_by; /* the owner string of the client that broke the lock */
+        const char *reason;    /* the reason it gave; "" if none, or not known any more */
 };
 /* The entry is borrowed for the call; a return other than 0 ends the listing. Runs on the calling thread. */
 typedef int pawl_entry_fn(const struct pawl_entry *entry, void *arg);
@@ -412,9 +412,9 @@ PAWL_DEFAULTS(break)
 #endif
 
 /* The same, but of one holder only, and with a reason: PAWL_BREAK(.token = t, .reason = "host db3 is gone"). Whether the
- * holder with this token holds it is checked in the step that breaks it. PAWL_BUSY: it does not, but another one does, whom
- * why names; PAWL_NOT_FOUND: nobody does. Nothing was changed then. Who broke it (pawl_owner), when and why is told by
- * pawl_show where past owners are kept (PAWL_CAN_HISTORY); elsewhere it breaks all the same, and the reason is lost. After
+ * holder with this token holds it is checked in the step that breaks it. PAWL_BUSY: it does not, but another one does, and
+ * why names it; PAWL_NOT_FOUND: nobody does. Nothing was changed then. pawl_show reports who broke it (pawl_owner), when
+ * and why, where past owners are kept (PAWL_CAN_HISTORY); elsewhere it breaks all the same, and the reason is lost. After
  * PAWL_IN_DOUBT a call with a token may be repeated: it cannot cut off the next holder.
  * options may be NULL. */
 PAWL_EXPORT int pawl_break_if(pawl_client *client, const char *name, const struct pawl_break_options *options);

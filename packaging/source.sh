@@ -1,6 +1,6 @@
 #!/bin/sh
 # source.sh DIRECTORY - writes DIRECTORY/pawl-VERSION.tar.gz and prints its name: the files that git has, as they are now. Outside
-# of git, as in a tree from such a file, all but what was built. Equal files give equal bytes, whoever makes it, where and when.
+# of git, as in a tree from such a file, all but what was built. Equal files give equal bytes.
 set -eu
 directory=${1:?usage: packaging/source.sh DIRECTORY}
 mkdir -p "$directory"

@@ -125,7 +125,7 @@ static void on_value(struct inquiry *inquiry, const struct pawl_value *value)
         question->value.data = data;
 }
 
-/* What is no failure of the store: who asked finds the words. */
+/* The other codes are answers, not failures of the store: the caller writes their message. */
 static bool failed(int code)
 {
         return code != PAWL_OK && code != PAWL_NOT_FOUND && code != PAWL_BUSY;

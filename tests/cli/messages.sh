@@ -163,7 +163,7 @@ await_file hold.output
 "$pawl" break x
 said 123 "the lock '...' was lost: ..." $begun hold.lost
 exec 8>&-
-# Lost, and nobody is told: it comes to light when the lock is given back.
+# Lost without a notification: the release finds out.
 vanish() {
         redis-cli -u "$REDIS_URL" --scan --pattern "*$1*" | xargs redis-cli -u "$REDIS_URL" del >vanished
 }
@@ -254,7 +254,7 @@ says 125 "ttl wants --work DUR" "$pawl" ttl
 says 125 "completion wants a shell: bash, zsh or fish" "$pawl" completion
 says 125 "there is no completion for '...', only for bash, zsh and fish" "$pawl" completion x
 says 125 "a shell or words, not both" "$pawl" completion zsh -- x
-says 125 "nothing is to be run for ...: only for postgres" "$pawl" engines --sql local
+says 125 "no setup needed for ...: only for postgres" "$pawl" engines --sql local
 says 125 "...: ...; \`pawl engines\` says which there are, and what is missing" "$pawl" engines --sql nonsense
 says 125 "-e is a store of locks, and --store one of a guard: name one of them" "$pawl" doctor -e local: --store file:guarded
 says 125 "... wants --store STORE, such as --store file:DIR, or \$PAWL_STORE" "$pawl" marks

@@ -83,9 +83,8 @@ static void examine_sharing(const struct local *local, struct inquiry *inquiry)
         }
         group_text(status.st_gid, group, sizeof(group));
         snprintf(what, sizeof(what),
-                 "user %s and group %s may write to it and share its locks: each of them can take, break and damage "
-                 "every "
-                 "lock in it",
+                 "user %s and group %s may write to it and share its locks: "
+                 "each of them can take, break and damage every lock in it",
                  user, group);
         quote_for_shell(local->path, word, sizeof(word));
         snprintf(mend, sizeof(mend), "chmod 700 %s && chmod -R u=rwX,go= %s", word, word);

@@ -345,8 +345,8 @@ static void list(struct engine *engine, struct inquiry *inquiry)
 
 /* ---- interfering ------------------------------------------------------------------------------------------------- */
 
-/* Written before the end that it is about, so that whoever sees that finds this. Its place is ours: the others are taken
- * before it comes round again. */
+/* Written before the end that it is about, so that a reader who sees that finds this. Its place is ours: the 15 others are
+ * used before it is used again. */
 static void remember_breakage(struct local *local, const struct name *name, uint64_t token, const char *reason)
 {
         struct header *header = local->header;
